@@ -5,7 +5,7 @@
 a third run, by an ordinary user, of what depends on both (BAILEY_ONCE_ELSEWHERE leaves out the rest).
 
 Markers: `root` needs root, `user` needs an ordinary user (each is left out of the other run), `exact_build` is about the
-build that ships and is left out under sanitizers, and so is `pages`: about what a browser does with the dashboard's pages, not
+build that ships and is left out under sanitizers (with `anybody` it is not about who runs it), and so is `pages`: about what a browser does with the dashboard's pages, not
 about C; `visible_home`: see the fixture `home`; `real_home`: Bailey runs with --home real; `rows`: the values of its parameters
 are data that take the same ways through the code, see repeated_rows().
 """
@@ -51,6 +51,8 @@ LONGEST = [f"test_{name}.py" for name in ("ui_pages", "run_kept", "chat", "run_r
 
 def depends_on_both(item):
     """On who runs it and on the build."""
+    if item.get_closest_marker("anybody"):
+        return False
     return item.path.name in TWICE or item.get_closest_marker("user") or item.get_closest_marker("exact_build")
 
 
@@ -58,6 +60,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "root: needs root")
     config.addinivalue_line("markers", "user: needs an ordinary user")
     config.addinivalue_line("markers", "exact_build: about the build that ships, not about a sanitizer build")
+    config.addinivalue_line("markers", "anybody: about the build that ships, whoever runs it; an ordinary user does where root does not")
     config.addinivalue_line("markers", "pages: about the dashboard's pages in a browser, not about C; not under sanitizers")
     config.addinivalue_line("markers", "visible_home: the home directory can be seen in a sandbox")
     config.addinivalue_line("markers", "real_home: about --home real, where the home is shown and a list hides its secrets")

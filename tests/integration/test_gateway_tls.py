@@ -616,6 +616,7 @@ def resident(pid):
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
 
 
+@pytest.mark.anybody
 @pytest.mark.exact_build
 def test_a_thousand_hosts(make_lab, secure):
     """Each needs a certificate of its own. Memory stays where it is once the shelves are full."""

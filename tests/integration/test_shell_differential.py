@@ -52,6 +52,7 @@ def differences(paths):
     return [(path, answer) for path, answer in zip(paths, ours(paths)) if (answer == "ok") != bash_accepts(path)]
 
 
+@pytest.mark.anybody
 @pytest.mark.exact_build
 def test_agrees_with_bash_on_every_script_here():
     paths = scripts()
@@ -60,6 +61,7 @@ def test_agrees_with_bash_on_every_script_here():
     assert not unexplained, unexplained[:10]
 
 
+@pytest.mark.anybody
 @pytest.mark.exact_build
 def test_agrees_with_bash_on_pieces_of_scripts(tmp_path):
     """Cut at random places: most pieces are broken in some way, and both must say so. Where they differ we must be the
