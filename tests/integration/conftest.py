@@ -2,11 +2,11 @@
 """The fixtures. Run by tests/run as root and as an ordinary user; by hand: BAILEY_BUILD=build py.test-3 tests/integration
 
 `make test` runs everything as root with the build that ships, and as an ordinary user with sanitizers. The shipped build gets
-a third run, by an ordinary user, of what depends on both (BAILEY_ONCE_ELSEWHERE leaves out the rest).
+a third run, by an ordinary user, of what depends on both (integration() in tests/run).
 
 Markers: `root` needs root, `user` needs an ordinary user (each is left out of the other run), `exact_build` is about the
-build that ships and is left out under sanitizers (with `anybody` it is not about who runs it), and so is `pages`: about what a browser does with the dashboard's pages, not
-about C; `visible_home`: see the fixture `home`; `real_home`: Bailey runs with --home real; `rows`: the values of its parameters
+build that ships and is left out under sanitizers (with `anybody` it is not about who runs it), and so is `pages`: about what a
+browser does with the dashboard's pages, not about C; `visible_home`: see the fixture `home`; `real_home`: Bailey runs with --home real; `rows`: the values of its parameters
 are data that take the same ways through the code, see repeated_rows().
 """
 import collections
@@ -40,20 +40,10 @@ BUILD = pathlib.Path(os.environ.get("BAILEY_BUILD", pathlib.Path(__file__).resol
 PROGRAMS = {"bailey": "src/cli/bailey", "bailey-gateway": "src/gateway/bailey-gateway", "bailey-vault": "src/vault/bailey-vault"}
 
 
-# What a person meets first, tried in the shipped build by an ordinary user as well.
-TWICE = {f"test_{name}.py" for name in ("run_basic", "run_files", "run_network", "run_home", "run_degraded", "run_start", "exec", "guest_life", "newcomer")}
-
 # Begun first, so that no worker is alone with one of them at the end. Each took a minute or more under sanitizers; the longest first.
 LONGEST = [f"test_{name}.py" for name in ("ui_pages", "run_kept", "chat", "run_repositories", "git_gate", "run_sign_ins", "guest_files", "escape",
                                           "guest_disk", "bridge", "run_work", "run_certificates", "run_old_kernel", "run_protect", "ui_pair",
                                           "guest_life", "guest_state", "bridge_attacks", "git_ssh", "guest_accounts")]
-
-
-def depends_on_both(item):
-    """On who runs it and on the build."""
-    if item.get_closest_marker("anybody"):
-        return False
-    return item.path.name in TWICE or item.get_closest_marker("user") or item.get_closest_marker("exact_build")
 
 
 def pytest_configure(config):
@@ -93,11 +83,10 @@ def repeated_rows(items):
 
 def pytest_collection_modifyitems(config, items):
     others = {"user" if os.geteuid() == 0 else "root", "" if os.environ.get("BAILEY_TABLE") else "table"} - {""}
-    elsewhere = os.environ.get("BAILEY_ONCE_ELSEWHERE")
     left_out, kept = [], []
     repeated = repeated_rows(items)
     for item in items:
-        leave = any(item.get_closest_marker(other) for other in others) or (elsewhere and not depends_on_both(item)) or item.nodeid in repeated
+        leave = any(item.get_closest_marker(other) for other in others) or item.nodeid in repeated
         (left_out if leave else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
