@@ -6,8 +6,8 @@ a third run, by an ordinary user, of what depends on both (integration() in test
 
 Markers: `root` needs root, `user` needs an ordinary user (each is left out of the other run), `exact_build` is about the
 build that ships and is left out under sanitizers (with `anybody` it is not about who runs it), and so is `pages`: about what a
-browser does with the dashboard's pages, not about C; `visible_home`: see the fixture `home`; `real_home`: Bailey runs with --home real; `rows`: the values of its parameters
-are data that take the same ways through the code, see repeated_rows().
+browser does with the dashboard's pages, not about C; `visible_home`: see the fixture `home`; `real_home`: Bailey runs with --home
+real; `rows`: the values of its parameters are data that take the same ways through the code, see repeated_rows().
 """
 import collections
 import gc
