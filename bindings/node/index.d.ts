@@ -95,11 +95,18 @@ export interface Config extends Callbacks {
   allowDegraded?: boolean;
 }
 
+/** What this module uses of an AbortSignal. */
+export interface Signal {
+  readonly aborted: boolean;
+  addEventListener(type: 'abort', listener: () => void): void;
+  removeEventListener(type: 'abort', listener: () => void): void;
+}
+
 /** Options of one call, laid over the manager's. */
 export interface CallOptions extends Omit<Config, 'executable'> {
   cwd?: string;
   /** An AbortSignal. */
-  signal?: { readonly aborted: boolean };
+  signal?: Signal;
   input?: string | Uint8Array;
 }
 
@@ -199,6 +206,7 @@ export class Gateway implements ProxyHandle {
 export function startNetworkProxy(whitelist: readonly string[], options?: Omit<GatewayOptions, 'allow'>): Promise<Gateway>;
 export function proxyEnvironment(at?: { http?: string; socks?: string; executable?: string }): Promise<{ [name: string]: string }>;
 
+/** All of them: what is left out is empty from then on. */
 export interface Rules {
   allow?: string | readonly string[];
   deny?: string | readonly string[];
@@ -261,7 +269,7 @@ export class Guests {
   delete(name: string): Promise<void>;
   list(): Promise<GuestRow[]>;
   exec(name: string, argv: readonly string[], options?: {
-    cwd?: string; env?: { [name: string]: string }; input?: string | Uint8Array; timeout?: number; signal?: { readonly aborted: boolean };
+    cwd?: string; env?: { [name: string]: string }; input?: string | Uint8Array; timeout?: number; signal?: Signal;
   }): Promise<{ exitCode: number; stdout: string; stderr: string }>;
   job(name: string, argv: readonly string[], options?: { cwd?: string; env?: { [name: string]: string } }): Promise<number>;
   jobs(name: string): Promise<GuestJob[]>;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bindings beyond running commands: proxies, filters, events, questions about hosts, classifiers of the program's own, and what is left when the
 program dies."""
+import os
 import pathlib
 import re
 import shutil
@@ -133,7 +134,7 @@ def test_node_and_what_was_not_meant(node):
   const wrong = { command: [() => m.exec(), () => m.exec(null), () => m.exec('a\\0b'), () => m.exec('true', null), () => m.execArgs('ls'), () => m.execArgs([]),
     () => m.execArgs(['echo', undefined]), () => m.wrap('ls'), () => m.check(5)],
     option: [{ timeout: NaN }, { timeout: -1 }, { timeout: '1m' }, { env: { 'A=B': '1' } }, { env: { A: 'x\\0y' } }, { cwd: 5 }, { cwd: '/nowhere' }, { input: { a: 1 } },
-      { signal: 5 }, { allowDegraded: 'false' }, { workspacePolicy: 'false' }, { onApproval: 'approve' }, { classify: 'allow' }].map((options) => () => m.exec('true', options)),
+      { signal: 5 }, { signal: { aborted: false } }, { allowDegraded: 'false' }, { workspacePolicy: 'false' }, { onApproval: 'approve' }, { classify: 'allow' }].map((options) => () => m.exec('true', options)),
     proxy: [null, 'a.test'].map((list) => () => bailey.startNetworkProxy(list)) };
   for (const [kind, calls] of Object.entries(wrong)) for (const one of calls) assert.strictEqual(await failure(one()), 'bad-argument', `${kind}: ${one}`);
   for (const list of [[null], [5], ['']]) assert.strictEqual(await failure(bailey.startNetworkProxy(list)), 'config-invalid');
@@ -144,7 +145,7 @@ def test_node_and_what_was_not_meant(node):
   assert.strictEqual((await m.exec('echo $A', { env: { A: 'ä', B: undefined }, classify: () => undefined })).stdout, 'ä\\n');
   await m.close();
   const guests = new bailey.Guests();
-  for (const one of [() => guests.create('g', '--disk=1G'), () => guests.exec('g', ['true'], { timeout: NaN }), () => guests.exec('g', ['true', undefined]),
+  for (const one of [() => guests.create('g', '--disk=1G'), () => guests.exec('g', ['true'], { timeout: NaN }), () => guests.exec('g', ['true'], { signal: { aborted: false } }), () => guests.exec('g', ['true', undefined]),
     () => guests.exec('g', ['true'], { env: { 'A=B': '1' } }), () => guests.grant('g', '/srv', { writable: 'false' }), () => guests.restore('g'), () => guests.log('g', 'x')]) {
     assert.strictEqual(await failure(one()), 'bad-argument', `${one}`);
   }
@@ -153,6 +154,8 @@ def test_node_and_what_was_not_meant(node):
   await Promise.all([['a.test'], ['b.test'], ['c.test']].map((allow) => proxy.update({ allow })));
   assert.deepStrictEqual([await get(proxy, 'a.test'), await get(proxy, 'c.test')], [403, 200]);
   assert.strictEqual(await failure(proxy.update('a.test')), 'bad-argument');
+  for (const one of [() => proxy.update({ allow: ['a.test'], denny: ['c.test'] }), () => bailey.Filter.create({ alow: ['a.test'] })]) assert.strictEqual(await failure(one()), 'config-invalid');
+  assert.deepStrictEqual([await get(proxy, 'a.test'), await get(proxy, 'c.test')], [403, 200]);
   await Promise.all([proxy.stop(), proxy.stop()]);
   assert.strictEqual(await failure(proxy.update({ allow: [] })), 'manager-closed');
   const filter = await bailey.Filter.create({ allow: ['a.test'] });
@@ -185,7 +188,11 @@ def test_node_waits_a_minute_for_the_doctor(node):
 
 @needs_node
 def test_node_judges_hosts(node):
+    """Also where it may not look for what a dead program left."""
     assert node("""
+  const fs = require('node:fs');
+  const readdir = fs.readdirSync;
+  fs.readdirSync = () => { fs.readdirSync = readdir; throw Object.assign(new Error('EACCES'), { code: 'EACCES' }); };
   const filter = await bailey.Filter.create({ allow: ['*.ok.test', '@github'], deny: ['no.ok.test'], onRequest: ({ host }) => host === 'asked.test' });
   const names = ['a.ok.test', 'no.ok.test', 'github.com', '169.254.169.254', '::1', 'bad host', '-x', '', 'asked.test', 'other.test', 'x\\ny', 'a'.repeat(3000)];
   const said = await Promise.all(names.map((name) => filter.test(name)));
@@ -235,8 +242,11 @@ def test_what_node_started_ends_with_it(start, bailey, work, hosts, origin, noth
     child.wait()
     wait_until(lambda: bailey("ps", "--json").check().text.strip() == "[]", 60, "the end of what it started")
     node[2] = f"{NODE_HEAD}\nbailey.Filter.create().then((filter) => filter.close());"
+    theirs = nothing_left_behind / f"bailey-node-{os.stat('/proc/self/ns/pid').st_ino}-999999999-x"  # of another machine
+    theirs.mkdir()
     start(node, cwd=work, env={"BAILEY_EXECUTABLE": str(program("bailey"))}).wait().check()
-    assert not list(nothing_left_behind.glob("bailey-node-*"))
+    assert list(nothing_left_behind.glob("bailey-node-*")) == [theirs]
+    theirs.rmdir()
 
 
 def python(run, work, script, hosts):

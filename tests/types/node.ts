@@ -18,6 +18,9 @@ async function main(): Promise<void> {
     classify: ({ command }) => (command ? { decision: 'forbidden', reason: 'no' } : {}),
   });
   const result = await manager.exec('make', { cwd: '/', input: new Uint8Array(3) });
+  // @ts-expect-error: what no abort can reach is no signal
+  await manager.exec('make', { signal: { aborted: false } });
+  await manager.exec('make', { signal: { aborted: false, addEventListener() {}, removeEventListener() {} } });
   const code: number | null = result.exitCode;
   const targets: string[] = result.violations.map((violation) => violation.target);
   const verdict: Verdict = await manager.check(['rm', '-rf', '/']);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The judgement about hosts by itself. Tests that are asked for together are one call of `bailey policy test`.
 'use strict';
-const { BaileyError, call, dropFiles, findExecutable, flagsOf, keepFile, sentence } = require('./program.js');
+const { BaileyError, call, checkNames, dropFiles, findExecutable, flagsOf, keepFile, sentence } = require('./program.js');
 const { lines } = require('./gateway.js');
 
 const TOGETHER = 256;
@@ -15,16 +15,18 @@ class Filter {
   #closed = false;
 
   /** { allow, deny, allowPrivate, onRequest, executable }; a pattern that is wrong rejects, and the message names it. */
-  static async create(options = {}) {
+  static async create({ executable, onRequest, ...rules } = {}) {
     const filter = new Filter();
-    filter.#executable = findExecutable(options.executable);
-    filter.#onRequest = options.onRequest;
-    await filter.update(options);
+    filter.#executable = findExecutable(executable);
+    filter.#onRequest = onRequest;
+    await filter.update(rules);
     return filter;
   }
 
-  /** Replaces all rules; on error the old ones stay. */
-  async update({ allow, deny, allowPrivate } = {}) {
+  /** Replaces all rules: what is left out of { allow, deny, allowPrivate } is empty from then on. On error the old ones stay. */
+  async update(rules = {}) {
+    const { allow, deny, allowPrivate } = rules;
+    checkNames(rules, ['allow', 'deny', 'allowPrivate']);
     const files = new Set();
     const flags = [`--allow-file=${keepFile('allow', await lines(this.#executable, allow), files)}`, `--deny-file=${keepFile('deny', await lines(this.#executable, deny), files)}`,
       ...flagsOf('test', { policy: {}, workspacePolicy: false, allowPrivate }, files)];

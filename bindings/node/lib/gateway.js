@@ -3,7 +3,7 @@
 'use strict';
 const { spawn } = require('node:child_process');
 const fs = require('node:fs');
-const { BaileyError, call, checkOptions, dropFiles, findExecutable, flagsOf, keepFile, sentence } = require('./program.js');
+const { BaileyError, call, checkNames, checkOptions, dropFiles, findExecutable, flagsOf, keepFile, sentence } = require('./program.js');
 const { Control, serve } = require('./control.js');
 
 const STOP_MS = 5000;
@@ -116,7 +116,7 @@ class Gateway {
     return Boolean(this.#child?.pid) && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** Other rules, at once; tunnels that they refuse are closed. On error the old ones stay. Of several updates, each waits for the one before. */
+  /** Other rules, at once: what is left out of { allow, deny } is empty from then on. Tunnels that they refuse are closed. On error the old ones stay. Of several updates, each waits for the one before. */
   update(rules = {}) {
     const mine = this.#updating.then(() => this.#update(rules));
     this.#updating = mine.catch(() => {});
@@ -125,6 +125,7 @@ class Gateway {
 
   async #update(rules) {
     if (rules === null || typeof rules !== 'object' || Array.isArray(rules)) throw new BaileyError('bad-argument', 'rules are { allow, deny }');
+    checkNames(rules, ['allow', 'deny']);
     if (!this.running) throw new BaileyError('manager-closed', 'the gateway has ended');
     const { allow, deny } = rules;
     const before = [this.#allow, this.#deny].map((file) => fs.readFileSync(file));

@@ -71,7 +71,7 @@ class Guests {
 
   /** Runs a program in the guest to its end, without a shell. */
   async exec(name, argv, { cwd, env = {}, input, timeout, signal } = {}) {
-    checkOptions({ cwd, env, input, timeout });
+    checkOptions({ cwd, env, input, timeout, signal });
     const limit = timeout ? AbortSignal.timeout(timeout) : undefined;
     const signals = [limit, signal].filter(Boolean);
     const ended = new AbortController();

@@ -57,13 +57,14 @@ class Manager {
   async update(options) {
     this.#mustBeOpen();
     checkOptions(options);
+    const { allow, deny } = options;
     const before = this.#options;
     this.#options = this.#settle({ ...options, executable: before.executable });
     try {
       const said = await call(this.#executable, ['policy', 'test', '--json', ...flagsOf('test', this.#options, this.#files), '--', 'bailey.invalid:1']);
       if (said.status > 1) throw new BaileyError('config-invalid', sentence(said.err));
       await this.#call('check', ['--', 'true'], {}, {});
-      for (const gateway of this.#gateways) if (gateway.running) await gateway.update(options);
+      for (const gateway of this.#gateways) if (gateway.running) await gateway.update({ allow, deny });
     } catch (error) {
       this.#options = before;
       throw error;

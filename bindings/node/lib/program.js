@@ -65,10 +65,17 @@ const KINDS = {
   call: ['a function', (value) => typeof value === 'function'],
   time: ['a number of milliseconds', (value) => Number.isFinite(value) && value >= 0],
   map: ['an object of texts', (value) => typeof value === 'object' && !Array.isArray(value)],
+  signal: ['an AbortSignal', (value) => typeof value === 'object' && typeof value.aborted === 'boolean'
+    && typeof value.addEventListener === 'function' && typeof value.removeEventListener === 'function'],
   bytes: ['a text or bytes', (value) => typeof value === 'string' || ArrayBuffer.isView(value)],
 };
 const TYPES = { executable: KINDS.a, cwd: KINDS.a, env: KINDS.map, timeout: KINDS.time, allowDegraded: KINDS.yes, workspacePolicy: KINDS.yes, onApproval: KINDS.call,
-  onRequest: KINDS.call, onEvent: KINDS.call, classify: KINDS.call, input: KINDS.bytes, http: KINDS.a, socks: KINDS.a };
+  onRequest: KINDS.call, onEvent: KINDS.call, classify: KINDS.call, signal: KINDS.signal, input: KINDS.bytes, http: KINDS.a, socks: KINDS.a };
+
+/** Only these names: a misspelled one would be a rule that is not there. */
+function checkNames(rules, names) {
+  for (const name of Object.keys(rules)) if (!names.includes(name)) throw new BaileyError('config-invalid', `there is no option ${JSON.stringify(name)}`);
+}
 
 /** Names and types of options. What is undefined or null was not given. */
 function checkOptions(options) {
@@ -121,10 +128,12 @@ function flagsOf(verb, options, files = new Set()) {
 const kept = new Set();
 process.on('exit', () => dropFiles(kept));
 
-// A program that is killed removes nothing: the next one does. A process is known by its id and by the namespace in which that counts.
+// A program that is killed removes nothing: the next one does. A process is known by its id, by the namespace in which that counts, and by
+// the machine since it started: others may share the directory.
 const PROCESSES = (() => {
   try {
-    return fs.readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');
+    const machine = fs.readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').replace(/[^0-9a-f]/g, '');
+    return `${machine}-${fs.readlinkSync('/proc/self/ns/pid').replace(/\D/g, '')}`;
   } catch {
     return '';
   }
@@ -142,8 +151,12 @@ function isAlive(pid) {
 function sweep(place) {
   if (swept) return;
   swept = true;
-  for (const name of fs.readdirSync(place)) {
-    const [, processes, pid] = /^bailey-node-(\d+)-(\d+)-/.exec(name) ?? [];
+  let names = [];
+  try {
+    names = fs.readdirSync(place);
+  } catch { /* where one may write and not look, nothing is removed */ }
+  for (const name of names) {
+    const [, processes, pid] = /^bailey-node-([0-9a-f]+-\d+)-(\d+)-/.exec(name) ?? [];
     if (processes !== PROCESSES || isAlive(Number(pid))) continue;
     try {
       if (fs.lstatSync(path.join(place, name)).uid === process.geteuid()) fs.rmSync(path.join(place, name), { recursive: true, force: true });
@@ -176,7 +189,7 @@ function sentence(text) {
 /** Runs bailey to its end: { status, out, err }. `started` sees the process. After `limit` milliseconds it is ended, and that is a timeout. */
 function call(executable, words, { cwd, signal, input, limit, started = () => {} } = {}) {
   return new Promise((resolve, reject) => {
-    if (signal && (typeof signal !== 'object' || !('aborted' in signal))) throw new BaileyError('bad-argument', 'signal must be an AbortSignal');
+    if (signal && !KINDS.signal[1](signal)) throw new BaileyError('bad-argument', 'signal must be an AbortSignal'); // spawn would look after it has begun
     if (cwd !== undefined && cwd !== null && !fs.existsSync(cwd)) throw new BaileyError('bad-argument', `there is no directory ${cwd}`);
     const given = input !== undefined && input !== null;
     const child = spawn(executable, words, { cwd: cwd ?? undefined, signal: signal ?? undefined, killSignal: 'SIGKILL', stdio: [given ? 'pipe' : 'ignore', 'pipe', 'pipe'] });
@@ -202,4 +215,4 @@ function call(executable, words, { cwd, signal, input, limit, started = () => {}
   });
 }
 
-module.exports = { BaileyError, call, checkOptions, checkText, checkWords, dropFiles, findExecutable, flagsOf, keepFile, sentence };
+module.exports = { BaileyError, call, checkNames, checkOptions, checkText, checkWords, dropFiles, findExecutable, flagsOf, keepFile, sentence };
