@@ -343,23 +343,37 @@ def stop(*_):
 proxy, manager, few = bailey.start_network_proxy(["a.test"]), bailey.Manager(bailey.Config()), bailey.Filter(allow=["a.test:443"])
 wrong = [lambda: manager.exec(None), lambda: manager.exec(["ls"]), lambda: manager.exec_args("ls -l"), lambda: manager.exec_args(["echo", None]), lambda: manager.wrap([]),
          lambda: bailey.Filter(allow="a.test"), lambda: bailey.Config().set("network.allow", ["a.test"]), lambda: bailey.Manager(None),
-         lambda: few.test("a.test", 65536 + 443), lambda: few.test("a.test", -65093), lambda: bailey.proxy_environment(70000), lambda: bailey.start_network_proxy(None),
+         lambda: few.test("a.test", 65536 + 443), lambda: few.test("a.test", -65093), lambda: few.test("a.test", 10 ** 5000), lambda: bailey.proxy_environment(70000), lambda: bailey.start_network_proxy(None),
          lambda: bailey.start_network_proxy([], on_request=5)]
 wrong += [lambda options=options: manager.exec("true", **options) for options in (
-    {"timeout": float("nan")}, {"timeout": -1}, {"timeout": 2 ** 64 / 1000}, {"timeout": "1"}, {"output_limit": -1}, {"output_limit": 2 ** 64}, {"stdin": "text"},
-    {"stdin": -1}, {"cancel": 5}, {"settings": ["mode"]}, {"settings": {"mode": None}}, {"classifier": "allow"})]
+    {"timeout": float("nan")}, {"timeout": -1}, {"timeout": 2 ** 64 / 1000}, {"timeout": 10 ** 5000}, {"timeout": "1"}, {"output_limit": -1}, {"output_limit": 2 ** 64}, {"stdin": "text"},
+    {"output_limit": 10 ** 5000}, {"stdin": -1}, {"cancel": 5}, {"settings": ["mode"]}, {"settings": {"mode": None}}, {"classifier": "allow"})]
 for number, call in enumerate(wrong):
     try:
         call()
         print("taken", number)
     except bailey.ArgumentError:
         pass
-for options in ({"classifier": stop}, {"classifier": lambda *_: (_ for _ in ()).throw(KeyboardInterrupt())}):
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+def fail(*_):
+    raise ValueError
+
+asked = bailey.Manager(bailey.Config().on_approval(stop).classifier(lambda command, verdict: interrupt() if command == "ls" else None))
+for call, expected in ((lambda: manager.exec("touch ran", classifier=stop), SystemExit), (lambda: manager.exec("touch ran", classifier=interrupt), KeyboardInterrupt),
+                       (lambda: manager.exec("touch ran", classifier=fail), bailey.ForbiddenCommand), (lambda: asked.exec("sudo -n true; touch ran"), SystemExit),
+                       (lambda: asked.wrap(["sudo", "touch", "ran"]), SystemExit), (lambda: asked.check("ls"), KeyboardInterrupt), (lambda: asked.wrap(["ls"]), KeyboardInterrupt),
+                       (lambda: manager.exec("touch ran", classifier=lambda *_: asked.check("ls")), KeyboardInterrupt),
+                       (lambda: manager.exec("sudo -n true; touch ran", on_approval=fail), bailey.EscalatedCommand),
+                       (lambda: bailey.Filter(on_request=interrupt).test("a.test", 443), KeyboardInterrupt)):
     try:
-        manager.exec("echo ran", **options)
-        print("ran")
-    except bailey.ForbiddenCommand:
+        call()
+        print("no", expected)
+    except expected:
         pass
+print(os.path.exists("ran"), manager.exec("echo well").stdout, asked.check("pwd").decision, flush=True)
+asked.close()
 
 child = os.fork()
 if child == 0:
@@ -374,7 +388,7 @@ threads = [threading.Thread(target=proxy.stop) for _ in range(8)]
 [thread.start() for thread in threads], [thread.join() for thread in threads]
 print(proxy.running, proxy.address)
 manager.close()
-""", hosts) == "7 True b'here\\n'\nFalse \n"
+""", hosts) == "False b'well\\n' allow\n7 True b'here\\n'\nFalse \n"
 
 
 @needs_plain_library

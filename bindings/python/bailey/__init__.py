@@ -21,7 +21,6 @@ what each call means.
 import ctypes
 import ctypes.util
 import json
-import math
 import os
 import sys
 import threading
@@ -143,8 +142,10 @@ def _function(function):
 
 def _number(value, what, most=1 << 53):
     """ctypes would cut a number that is too large, and take one below zero for a large one."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or not 0 <= value <= most:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _wrong(f"{value!r} is not {what}")
+    if not 0 <= value <= most:  # it may have more digits than Python prints
+        raise _wrong(f"{what} is from 0 to {most}")
     return value
 
 
@@ -254,10 +255,31 @@ def _load():
 _lib = _load()
 
 
+_held = threading.local()
+
+
+def _enter(function, *arguments):
+    """Calls C. Nothing may pass through it: Ctrl-C and sys.exit() in a callback of this thread wait for its end."""
+    outer, _held.raised = getattr(_held, "raised", None), []
+    try:
+        value, raised = function(*arguments), _held.raised
+    finally:
+        _held.raised = outer
+    if raised:
+        raise raised[0]
+    return value
+
+
+def _hold(error):
+    """In a thread of the library's own, nobody waits for it."""
+    if not isinstance(error, Exception) and getattr(_held, "raised", None) is not None:
+        _held.raised.append(error)
+
+
 def _call(name, *arguments):
     """The call with an error behind its arguments; an exception when it fails."""
     raw = _Error()
-    code = getattr(_lib, name)(*arguments, byref(raw))
+    code = _enter(getattr(_lib, name), *arguments, byref(raw))
     if code == -1:
         raise MemoryError(name)
     if code < 0:
@@ -373,7 +395,8 @@ class Config:
         return self
 
     def on_approval(self, function):
-        """function(Question) gives DENY, APPROVE or APPROVE_SESSION. An exception in it is a no."""
+        """function(Question) gives DENY, APPROVE or APPROVE_SESSION. An exception in it is a no. What is no Exception (KeyboardInterrupt,
+        SystemExit) is a no, too, and raised by the call that asked; so it is in the other callbacks."""
         self._kept.append(_approval(function))
         _call("bailey_config_on_approval", self._handle, self._kept[-1], None)
         return self
@@ -401,7 +424,8 @@ def _approval(function):
     def call(_, question):
         try:
             return int(function(Question(question.contents)))
-        except BaseException:  # nothing may pass through C, not even Ctrl-C; and whoever cannot say yes says no
+        except BaseException as error:  # nothing may pass through C, not even Ctrl-C; and whoever cannot say yes says no
+            _hold(error)
             return DENY
     return _APPROVAL(call)
 
@@ -412,7 +436,8 @@ def _request(function):
     def call(_, host, port):
         try:
             return 1 if function(_text(host), port) else 0
-        except BaseException:  # as above
+        except BaseException as error:  # as above
+            _hold(error)
             return 0
     return _REQUEST(call)
 
@@ -428,7 +453,8 @@ def _classifier(function):
                 decision, reason = said if isinstance(said, tuple) else (said, "the program decided")
                 verdict.rule, verdict.reason = b"program", _bytes(reason)[:255]
                 verdict.decision = _DECISIONS.index(decision)
-        except BaseException:  # as above
+        except BaseException as error:  # as above
+            _hold(error)
             verdict.decision, verdict.rule, verdict.reason = _DECISIONS.index(FORBIDDEN), b"program", b"the program's classifier failed"
     return _CLASSIFIER(call)
 
@@ -581,6 +607,10 @@ class Manager(_Owned):
         except Timeout as timeout:
             timeout.result = Result(handle) if handle else None
             raise
+        except BaseException:
+            if handle:
+                _lib.bailey_result_free(handle)  # a callback raised, and the command ended nevertheless
+            raise
         return Result(handle)
 
     def exec_args(self, argv, *, settings=None, directory=None, timeout=None, output_limit=None, stdin=None, classify=True,
@@ -716,7 +746,7 @@ class Filter:
     def test(self, host, port):
         """(allowed, reason, rule)"""
         raw = _FilterVerdict()
-        allowed = _lib.bailey_filter_test(self._handle, _bytes(host), _port(port), byref(raw))
+        allowed = _enter(_lib.bailey_filter_test, self._handle, _bytes(host), _port(port), byref(raw))
         return bool(allowed), _text(raw.reason), _text(raw.rule)
 
     def __del__(self):
@@ -899,7 +929,7 @@ def _variables(env):
 def _port(number):
     """ctypes would cut a number that is too large."""
     if not isinstance(number, int) or not 0 < number < 65536:
-        raise _wrong(f"{number!r} is not a port")
+        raise _wrong("a port is a number from 1 to 65535")
     return number
 
 
