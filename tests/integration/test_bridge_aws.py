@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import http.server
 import json
+import os
 import socket
 import subprocess
 import threading
@@ -267,7 +268,7 @@ def test_every_reading_verb(account, bailey):
     """Lines of the table, as a person uses them: the client signs with the account's key, and its answer comes inside."""
     shown = bailey("bridge", "show", "aws").check().text.partition("\nverbs ")[2].partition("\nnever ")[0]
     assert verbs_of(shown.splitlines()) == verbs_of(words for words, _ in READING), shown
-    chosen = READING[::5]  # each is a second of work
+    chosen = READING if os.environ.get("BAILEY_STRESS") else READING[::5]  # each is a second of work
     done = account("".join(f"echo '### {number}'; aws {words} 2>&1 || echo FAILED $?; " for number, (words, _) in enumerate(chosen)))
     check_answers(account, chosen, done.check().text.split("### ")[1:])
     assert [r["allowed"] for r in done.calls] == [True] * len(chosen)

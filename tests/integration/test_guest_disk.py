@@ -229,8 +229,14 @@ def test_who_takes_more_instead_of_less_ends(guest):
 
 @pytest.mark.root
 def test_the_host_keeps_room_for_itself(guest, bailey, home):
-    """Also from a guest without a limit; of a small file system a twentieth stays free."""
+    """Also from a guest without a limit; of a small file system a twentieth stays free. Nobody else frees room there, so a limit is noticed at once."""
     with small_disk(home, "800m") as place:
+        guest("create", "--disk", "32M", "one").check()
+        python(guest, "for i in range(40): open(f'f{i}', 'wb').write(bytes(1 << 20))\nimport time; time.sleep(1000)")
+        began = time.monotonic()
+        stands(bailey, guest)
+        assert time.monotonic() - began < 30, "not by the walk of each minute"
+        guest("delete", "--force", "one").check()
         guest("create", "one").check()
         guest("exec", "-d", "one", "--", "sh", "-c", "i=0; while :; do head -c 1000000 /dev/zero > f$i; i=$((i+1)); sleep 0.002; done").check()
         stands(bailey, guest)

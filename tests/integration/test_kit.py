@@ -6,6 +6,8 @@ import socket
 import ssl
 import time
 
+import pytest
+
 from kit import leaks
 from kit.dns import Answer, DnsServer
 from kit.git import no_deadlocks
@@ -124,5 +126,13 @@ os.kill(child, 9)
 
 
 def test_git_that_waits_for_itself_is_helped(start):
-    with no_deadlocks(patience=1):
+    with pytest.raises(AssertionError, match="waited for each other 1 times"), no_deadlocks(patience=1, most=0):
         assert start(["/usr/bin/python3", "-c", DEADLOCK]).wait().check().text == "told b'0000'\n"
+
+
+@pytest.mark.parametrize("load,least", [(0, 0.1), (1000, 0.2)])
+def test_limits_grow_with_the_load_and_say_how_long_they_were(monkeypatch, load, least):
+    monkeypatch.setattr(os, "getloadavg", lambda: (load * os.cpu_count(), 0, 0))
+    with pytest.raises(AssertionError, match="it did not come true within") as told:
+        wait_until(lambda: False, 0.1, "it")
+    assert least <= float(str(told.value).split()[-2]) < 50, "and no more than twice"

@@ -171,12 +171,13 @@ def test_no_act_reaches_the_real_home(world, start):  # noqa: F811
     names = [name for name in ACTS if "home" in name or "ssh" in name or "netrc" in name or "key" in name]
     before = tree_of(home)
     run_all = ("import os, sys\nsys.dont_write_bytecode = True\nsys.path.insert(0, os.path.dirname(sys.argv[1]))\nimport act\n"
-               "for name in sys.argv[2:]:\n    act.answer_in_child(name)\n")
+               "for name in sys.argv[2:]:\n    print(name, repr(act.answer_in_child(name)), flush=True)\n")
     argv = [program("bailey"), "run", "--quiet", "--read", str(ESCAPE), "--env", "BAILEY_ACT_WORLD=" + json.dumps(world), "--", PYTHON, "-c", run_all,
             str(ESCAPE / "act.py"), *names]
     result = start(argv, cwd=world["workspace"]).wait(120)
     after = {path: what for path, what in tree_of(home).items() if not path.startswith(world["workspace"])}
     assert result.status == 0 and len(names) > 8, (result, names)
+    assert [line.split(" ", 1)[0] for line in result.text.splitlines() if not line.endswith(" ''")] == names, result
     assert after == {path: what for path, what in before.items() if not path.startswith(world["workspace"])}
 
 

@@ -39,9 +39,10 @@ def _wait_for_each_other(pid):
 
 
 @contextlib.contextmanager
-def no_deadlocks(patience=5):
-    """Meanwhile, git's calls over HTTP that are in that state are told the end of the body once more, and go on."""
-    over, stuck = threading.Event(), {}
+def no_deadlocks(patience=5, most=2):
+    """Meanwhile, git's calls over HTTP that are in that state are told the end of the body once more, and go on. Who needs that often waits for
+    another reason."""
+    over, stuck, told = threading.Event(), {}, []
 
     def look():
         while not over.wait(0.5):
@@ -52,6 +53,7 @@ def no_deadlocks(patience=5):
                     with contextlib.suppress(OSError, TypeError):
                         pathlib.Path(f"/proc/{pid}/fd/{_reads_pipe(pid)}").write_bytes(b"0000")  # a flush packet
                     stuck[pid] = 0
+                    told.append(pid)
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -60,3 +62,4 @@ def no_deadlocks(patience=5):
     finally:
         over.set()
         thread.join()
+    assert len(told) <= most, f"git and its helper waited for each other {len(told)} times"

@@ -16,7 +16,7 @@ SLOW = 4 if SANITIZED else 1
 # Limits end what hangs; a loaded machine may take its time.
 PATIENCE = 60 * SLOW
 DEFAULT_TIMEOUT = 120 * SLOW
-CROWD_MAX = 4  # so many times as long a limit is at most, on a machine in use
+CROWD_MAX = 2  # so many times as long a limit is at most, on a machine in use
 # A build that counts what runs (scripts/coverage): what is confined cannot write its counts, and says so.
 COUNTED = "GCOV_ERROR_FILE" in os.environ
 assert os.path.exists("/proc/thread-self/children"), "a kernel without CONFIG_PROC_CHILDREN does not tell who is below whom"
@@ -101,11 +101,13 @@ class Child:
 
     def wait(self, timeout=DEFAULT_TIMEOUT):
         """The result; a program that does not end in time is killed and the test fails."""
+        began = time.monotonic()
         try:
             status = end_of(self.process, timeout)
         except subprocess.TimeoutExpired:
+            passed = time.monotonic() - began
             self.kill()
-            raise AssertionError(f"{self.argv} did not end within {timeout} s\nout: {self.output()[-2000:]}\n"
+            raise AssertionError(f"{self.argv} did not end within {passed:.1f} s\nout: {self.output()[-2000:]}\n"
                                  f"err: {self.errors()[-2000:]}") from None
         return Result(self.argv, status, self.output(), _content(self._err), time.monotonic() - self.started)
 
@@ -165,7 +167,7 @@ def wait_until(condition, timeout=PATIENCE, what="the condition", every=0.01):
         value = condition()
         if value:
             return value
-        assert not is_over(began, timeout), f"{what} did not come true within {timeout} s"
+        assert not is_over(began, timeout), f"{what} did not come true within {time.monotonic() - began:.1f} s"
         time.sleep(every)
 
 
