@@ -8,12 +8,17 @@
  *
  * Nothing is implemented here: every function is the default provider's, which lives in a context of its own. What TLS
  * may use is decided by its settings, not by this. If the default provider lacks something that is named here (another
- * version, perhaps), TLS uses OpenSSL unchanged.
+ * version, perhaps), or there are no random numbers, TLS uses OpenSSL unchanged.
+ *
+ * From OpenSSL 3.5 on, a generator of random numbers is told the name of the provider that it was taken from, and looks
+ * there for its ciphers: in its own context, which is that of the default provider. So ours is known by name there,
+ * too, and has everything.
  */
 #include "net/tls_internal.h"
 
 #include <openssl/core_dispatch.h>
 #include <openssl/provider.h>
+#include <openssl/rand.h>
 #include <stdlib.h>
 
 #define NAME "bailey"
@@ -94,6 +99,11 @@ static const OSSL_ALGORITHM *on_query(void *unused, int operation, int *no_cache
         return OSSL_PROVIDER_query_operation(whole, operation, no_cache);
 }
 
+static const OSSL_ALGORITHM *on_query_whole(void *unused, int operation, int *no_cache) {
+        (void)unused;
+        return OSSL_PROVIDER_query_operation(whole, operation, no_cache);
+}
+
 static const OSSL_PARAM *on_gettable(void *unused) {
         (void)unused;
         return OSSL_PROVIDER_gettable_params(whole);
@@ -128,15 +138,34 @@ static int on_load(const OSSL_CORE_HANDLE *handle, const OSSL_DISPATCH *from_cor
         return 1;
 }
 
+static int on_load_whole(const OSSL_CORE_HANDLE *handle, const OSSL_DISPATCH *from_core, const OSSL_DISPATCH **ret,
+                         void **ret_context) {
+        static const OSSL_DISPATCH functions[] = {
+                { OSSL_FUNC_PROVIDER_QUERY_OPERATION, (any_function)on_query_whole },
+                { 0, NULL },
+        };
+
+        (void)handle;
+        (void)from_core;
+        *ret = functions;
+        *ret_context = OSSL_PROVIDER_get0_provider_ctx(whole);
+
+        return 1;
+}
+
 static OSSL_LIB_CTX *context;
+
+static bool library_load(OSSL_LIB_CTX *to, OSSL_provider_init_fn *init) {
+        return OSSL_PROVIDER_add_builtin(to, NAME, init) == 1 && OSSL_PROVIDER_load(to, NAME);
+}
 
 /* It stays for as long as the process, as OpenSSL's own does. */
 static void library_make(void) {
         OSSL_LIB_CTX *all = OSSL_LIB_CTX_new(), *some = OSSL_LIB_CTX_new();
 
         whole = all ? OSSL_PROVIDER_load(all, "default") : NULL;
-        if (whole && some && keep_all() && OSSL_PROVIDER_add_builtin(some, NAME, on_load) == 1 &&
-            OSSL_PROVIDER_load(some, NAME)) {
+        if (whole && some && keep_all() && library_load(all, on_load_whole) && library_load(some, on_load) &&
+            RAND_get0_primary(some)) {
                 context = some;
                 return;
         }
