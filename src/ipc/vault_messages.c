@@ -252,6 +252,8 @@ static int check_mapping(const struct vault_mapping *mapping, struct err *err) {
             !vault_terminated(mapping->prefix, sizeof mapping->prefix) || !ipc_text_valid(str_of(mapping->prefix)))
                 return err_set(err, EINVAL, "credential '%s': its source or prefix is empty or too long",
                                mapping->name);
+        if (!vault_terminated(mapping->place, sizeof mapping->place))
+                return err_set(err, EINVAL, "credential '%s': the path of its file is too long", mapping->name);
 
         if (!vault_terminated(mapping->form, sizeof mapping->form) ||
             !vault_terminated(mapping->answer, sizeof mapping->answer) ||

@@ -25,7 +25,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define VAULT_VERSION 3
+#define VAULT_VERSION 4
 enum { VAULT_FD_START = 3, VAULT_FD_CONTROL, VAULT_FD_KEEP, VAULT_FDS_END };
 
 enum {
@@ -56,6 +56,8 @@ struct vault_mapping {
         char name[VAULT_NAME_MAX];
         char source[2048]; /* "env:NAME", "file:/PATH", "exec:COMMAND", "bws:...", "systemd:NAME", "keyring:NAME",
                               "json:/PATH#/POINTER", "yaml:...", "memory" */
+        char place[4096];  /* a glob: the file that is closed to the sandbox beside the one that the source names; the
+                              value of another is not taken. "": no sandbox, or no file */
         char prefix[32];   /* the provider's; the stand-in keeps it. "" for none */
         /* Of a sign-in. Mappings whose sources name one file belong together. */
         uint32_t optional; /* it may be without a value: a token endpoint gives it */

@@ -479,6 +479,19 @@ void vault_process_reload(struct vault_process *process) {
 /*
  * Birth and end of the object.
  */
+static int tell_places(struct vault_process *process, char *const *places, struct err *err) {
+        for (uint32_t i = 0; i < process->start.n_mappings; i++) {
+                struct vault_mapping *mapping = &process->mappings[i];
+                int n = snprintf(mapping->place, sizeof mapping->place, "%s", places[i]);
+
+                if (n >= (int)sizeof mapping->place)
+                        return err_set(err, ENAMETOOLONG, "the file of credential '%s' has too long a name",
+                                       mapping->name);
+        }
+
+        return 0;
+}
+
 static int fill_start(struct vault_process *process, const struct vault_settings *settings, struct err *err) {
         struct vault_start *start = &process->start;
 
@@ -504,7 +517,11 @@ static int fill_start(struct vault_process *process, const struct vault_settings
         if (a >= (int)sizeof start->ca_dir || b >= (int)sizeof start->credentials_dir)
                 return err_set(err, ENAMETOOLONG, "the directory of the CA or of the credentials has too long a name");
 
-        return vault_tell_mappings(settings->mappings, &process->mappings, err);
+        int r = vault_tell_mappings(settings->mappings, &process->mappings, err);
+        if (r < 0 || !settings->places)
+                return r;
+
+        return tell_places(process, settings->places, err);
 }
 
 int vault_process_new(const struct vault_settings *settings, struct vault_process **ret, struct err *err) {
@@ -514,6 +531,7 @@ int vault_process_new(const struct vault_settings *settings, struct vault_proces
 
         *v = (struct vault_process){ .settings = *settings, .keep = -1, .role = ROLE_NONE("vault") };
         v->settings.program = v->settings.sandbox_id = v->settings.ca_dir = NULL; /* the copies count */
+        v->settings.places = NULL;
         v->room = malloc(VAULT_MESSAGE_MAX);
         v->stand_ins = calloc(settings->mappings->n + 1, sizeof *v->stand_ins);
         v->old = calloc(settings->mappings->n + 1, sizeof *v->old);

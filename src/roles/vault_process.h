@@ -34,6 +34,7 @@ enum vault_notice {
 
 struct vault_settings {
         const mappings *mappings; /* borrowed; must outlive the process */
+        char *const *places;      /* by mapping: vault_mapping.place; borrowed until _new() returns. NULL: none */
         const char *sandbox_id;   /* part of the CA's name */
         const char *ca_dir;       /* where the CA is kept; NULL: as long as this object lives */
         /* The key and place that stand-ins are derived from; borrowed until it has begun to start. NULL: they are

@@ -18,6 +18,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,6 +28,8 @@
 static_assert(PLAN_PORT_API == 3129, "the port in the text above");
 
 #define PLACE "certificates"
+
+enum { LINKS_MAX = 40 }; /* as the kernel has it */
 
 /*
  * The directory with what clients trust. It is below Bailey's own state, which the sandbox does not see; a rule opens
@@ -207,6 +211,8 @@ static int vault_session_start(struct vault_session *session, const struct vault
                                            .arg = session };
         if (request->place)
                 settings.ca_dir = request->place->directory;
+        if (!request->place && !request->service) /* those have no sandbox whose files are known */
+                settings.places = session->places.p;
         if (request->policy->network.ca_key == CA_KEY_RSA4096)
                 settings.ca = VAULT_CA_RSA4096;
 
@@ -293,56 +299,131 @@ static bool is_out_of_sight(const struct policy *policy, const char *path) {
                !is_laid(policy->home, path);
 }
 
-/* A file that holds a secret is closed to the sandbox, wherever it is. A mount would cover the file that is there now;
- * when it is replaced, as rotation does, the mount goes with it. A glob is judged at each call, so it holds for the new
- * one too.
- */
-static int hide_file(struct policy *policy, const char *path, const char *origin, struct err *err) {
+/* A file with a secret is closed to the sandbox, wherever it is. It is closed by a glob, which is judged at each call
+ * and so holds for the file that replaces it; a mount would not. */
+static int hide_file(struct policy *policy, const char *path, const char *glob, const char *origin, struct err *err) {
         if (is_out_of_sight(policy, path))
                 return 0;
 
-        cleanup(free_ptr) char *glob = glob_of(str_of(path));
-        if (!glob || origin_texts_add(&policy->filesystem.deny_read, str_of(glob), origin) < 0)
+        if (origin_texts_add(&policy->filesystem.deny_read, str_of(glob), origin) < 0)
                 return err_memory(err);
 
         return 0;
 }
 
-/* Where a name leads, also if the file itself is missing now. NULL: nowhere. */
-static char *place_of(const char *path) {
-        char *whole = realpath(path, NULL);
+/* The name in its directory, where links to that are followed. NULL: the directory is missing. */
+static char *name_in_place(const char *path) {
         const char *name = strrchr(path, '/');
+        if (!name)
+                return NULL;
 
-        if (whole || !name || name == path)
-                return whole;
-
-        cleanup(free_ptr) char *above = str_dup(str_n(path, (size_t)(name - path)));
+        cleanup(free_ptr) char *above = str_dup(str_n(path, (size_t)(name - path) + 1));
         cleanup(free_ptr) char *directory = above ? realpath(above, NULL) : NULL;
 
         return directory ? path_join(directory, name + 1) : NULL;
 }
 
-/* By their names, and where those lead: a link to a file leaves the file open. */
-static int hide_sources(const mappings *list, struct policy *policy, struct err *err) {
+/* What the link at `place` says, from its own directory. NULL: it is none. */
+static char *link_target(const char *place) {
+        char target[PATH_MAX];
+        ssize_t n = readlink(place, target, sizeof target);
+
+        if (n <= 0 || n == (ssize_t)sizeof target)
+                return NULL;
+        if (target[0] == '/')
+                return str_dup(str_n(target, (size_t)n));
+
+        return str_format("%.*s/%.*s", (int)(strrchr(place, '/') - place), place, (int)n, target);
+}
+
+/* Where a name leads, also if the file at the end of its links is missing now. NULL: nowhere. */
+static char *place_of(const char *path) {
+        cleanup(free_ptr) char *at = str_dup(str_of(path));
+
+        for (int links = 0; at && links < LINKS_MAX; links++) {
+                char *whole = realpath(at, NULL);
+                if (whole)
+                        return whole;
+
+                cleanup(free_ptr) char *place = name_in_place(at);
+                char *target = place ? link_target(place) : NULL;
+                if (!target)
+                        return take_ptr(&place);
+
+                free(at);
+                at = target;
+        }
+
+        return NULL;
+}
+
+/* Kubernetes replaces all files of a volume at once: they are links through "..data", a link that it points to another
+ * directory, whose name begins with two dots too. So the glob is for every such directory. NULL: it is not one, or
+ * there is no memory, and the place alone counts. */
+static char *glob_of_volume(const char *place) {
+        const char *dots = strstr(place, "/..");
+        const char *rest = dots ? strchr(dots + 1, '/') : NULL;
+        char target[PATH_MAX];
+
+        if (!rest)
+                return NULL;
+
+        cleanup(free_ptr) char *link = str_format("%.*s/..data", (int)(dots - place), place);
+        if (!link || readlink(link, target, sizeof target) <= 0)
+                return NULL;
+
+        cleanup(free_ptr) char *volume = glob_of(str_n(place, (size_t)(dots - place)));
+        cleanup(free_ptr) char *name = glob_of(str_of(rest + 1));
+
+        return volume && name ? str_format("%s/..*/%s", volume, name) : NULL;
+}
+
+/* By its name, and where that leads: a link to a file leaves the file open. *ret_glob is for the latter. */
+static int hide_source(const char *path, struct policy *policy, const char *origin, char **ret_glob, struct err *err) {
+        cleanup(free_ptr) char *place = place_of(path), *name = glob_of(str_of(path));
+        cleanup(free_ptr) char *glob = place ? glob_of_volume(place) : NULL;
+
+        if (!glob)
+                glob = glob_of(str_of(place ? place : path));
+        if (!glob || !name)
+                return err_memory(err);
+
+        int r = hide_file(policy, path, name, origin, err);
+        if (r == 0 && place && strcmp(glob, name) != 0)
+                r = hide_file(policy, place, glob, origin, err);
+        if (r == 0)
+                *ret_glob = take_ptr(&glob);
+
+        return r;
+}
+
+/* The file that a source names; empty: it is none. */
+static struct str source_file(struct str source) {
+        struct str file, pointer;
+
+        if (str_starts(source, STR("file:")))
+                return str_skip(source, 5);
+
+        return source_is_member(source, &file, &pointer) ? file : STR("");
+}
+
+/* places: of each the glob, "" for what is no file. */
+static int hide_sources(const mappings *list, struct policy *policy, text_list *places, struct err *err) {
         for (size_t i = 0; i < list->n; i++) {
                 const struct mapping *mapping = &list->p[i];
-                struct str source = str_of(mapping->source), file, pointer;
                 cleanup(free_ptr) char *origin = str_format("source of credential %s", mapping->name);
+                cleanup(free_ptr) char *path = str_dup(source_file(str_of(mapping->source))), *glob = NULL;
+                int r = 0;
 
-                if (str_starts(source, STR("file:")))
-                        file = str_skip(source, 5);
-                else if (!source_is_member(source, &file, &pointer))
-                        continue;
-
-                cleanup(free_ptr) char *path = str_dup(file);
                 if (!origin || !path)
                         return err_memory(err);
 
-                cleanup(free_ptr) char *place = place_of(path);
-                int r = hide_file(policy, path, origin, err);
-
-                if (r == 0 && place && strcmp(place, path) != 0)
-                        r = hide_file(policy, place, origin, err);
+                if (path[0])
+                        r = hide_source(path, policy, origin, &glob, err);
+                else
+                        glob = str_dup(STR(""));
+                if (r == 0)
+                        r = text_list_take(places, take_ptr(&glob), err);
                 if (r < 0)
                         return r;
         }
@@ -351,8 +432,9 @@ static int hide_sources(const mappings *list, struct policy *policy, struct err 
 }
 
 /* Where the secrets are, the sandbox has no part in: neither in files nor in variables. */
-static int keep_out(struct vault_session *session, const mappings *list, struct policy *policy, struct err *err) {
-        int r = hide_sources(list, policy, err);
+static int keep_out(struct vault_session *session, const mappings *list, struct policy *policy, text_list *places,
+                    struct err *err) {
+        int r = hide_sources(list, policy, places, err);
 
         if (r < 0)
                 return r;
@@ -361,18 +443,19 @@ static int keep_out(struct vault_session *session, const mappings *list, struct 
 
 int vault_session_begin(struct vault_session *session, const struct vault_session_request *request, struct err *err) {
         cleanup(mappings_done) mappings tools = { 0 };
+        cleanup(text_list_done) text_list of_tools = { 0 };
         int r = mappings_of(request->policy, &session->mappings, err);
         if (r < 0)
                 return r;
 
-        r = keep_out(session, &session->mappings, request->policy, err);
+        r = keep_out(session, &session->mappings, request->policy, &session->places, err);
         if (r < 0)
                 return r;
 
         r = tool_sources(request->policy, &tools, err);
         if (r < 0)
                 return r;
-        r = keep_out(session, &tools, request->policy, err);
+        r = keep_out(session, &tools, request->policy, &of_tools, err);
         if (r < 0)
                 return r;
 
@@ -458,6 +541,7 @@ void vault_session_close(struct vault_session *session) {
         text_list_done(&session->stand_ins);
         text_list_done(&session->base_urls);
         text_list_done(&session->strip);
+        text_list_done(&session->places);
         mappings_done(&session->mappings);
         trust_store_done(&session->roots);
         free(session->directory);

@@ -13,6 +13,7 @@
 
 struct vault_session {
         mappings mappings;
+        text_list places;              /* by mapping: which files are closed to the sandbox, vault_mapping.place */
         struct vault_process *process; /* NULL: not needed */
         char *directory;               /* of this run: bundle and Java's store; removed at the end */
         int lock;                      /* on a file in it, as long as the run lives */

@@ -7,6 +7,7 @@
 #include "base/paths/path.h"
 #include "conf/json.h"
 #include "policy/mappings.h"
+#include "policy/match/glob.h"
 #include "vault/aws.h"
 #include "vault/member.h"
 #include "vault/source_keyring.h"
@@ -16,6 +17,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,6 +73,22 @@ bool source_path(const struct vault_start *start, const char *source, char *ret,
                 n = snprintf(ret, size, "%s/%s", start->credentials_dir, rest);
 
         return n >= 0 && (size_t)n < size;
+}
+
+int source_check_place(const struct vault_mapping *mapping, const char *path, struct err *err) {
+        char real[PATH_MAX];
+
+        if (mapping->place[0] == '\0')
+                return 0;
+        if (!realpath(path, real))
+                return err_errno(err, "cannot find %s", path);
+        if (strcmp(real, path) == 0 || glob_match(str_of(mapping->place), str_of(real)))
+                return 0;
+
+        return err_set(err, EPERM,
+                       "a link leads to another file than when the sandbox started, and that one is not closed to it; "
+                       "start the sandbox again, or put the value into the file of before: %s",
+                       real);
 }
 
 static int read_path(const char *path, char *ret, size_t *ret_n, struct err *err) {
@@ -261,6 +279,16 @@ static int lines_of_json(char *text, size_t *n, struct err *err) {
         return 0;
 }
 
+/* After the reading: what was there by then was read. */
+static int check_file(const struct vault_start *start, const struct vault_mapping *mapping, struct err *err) {
+        char path[PATH_MAX];
+
+        if (!source_path(start, mapping->source, path, sizeof path))
+                return err_set(err, ENAMETOOLONG, "the path is too long");
+
+        return source_check_place(mapping, path, err);
+}
+
 int source_read(const struct vault_start *start, const struct vault_mapping *mapping, char *const *environment,
                 char *ret, size_t *ret_n, struct err *err) {
         const char *rest;
@@ -279,6 +307,9 @@ int source_read(const struct vault_start *start, const struct vault_mapping *map
                 r = source_read_keyring(rest, ret, &n, err);
         else
                 r = err_set(err, EINVAL, "this kind of source is not known");
+
+        if (r == 0 && mapping->place[0])
+                r = check_file(start, mapping, err);
 
         while (r == 0 && n > 0 && (ret[n - 1] == '\n' || ret[n - 1] == '\r'))
                 n--;

@@ -21,5 +21,8 @@ bool source_must_be_polled(const char *source);
 /* At most VAULT_SECRET_MAX bytes into ret; line ends after the value are not part of it. environment: for programs. */
 int source_read(const struct vault_start *start, const struct vault_mapping *mapping, char *const *environment,
                 char *ret, size_t *ret_n, struct err *err);
+/* Whether the file is one that was closed to the sandbox when it started. A link may lead elsewhere since then, and
+ * what it leads to now could be read inside. -EPERM: it is another, and the error says what to do. */
+int source_check_place(const struct vault_mapping *mapping, const char *path, struct err *err);
 /* What every value must be: long enough, not too long, printable ASCII without line breaks (sigv4: the three parts). */
 int source_check(const struct vault_mapping *mapping, struct str value, struct err *err);

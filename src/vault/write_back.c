@@ -11,6 +11,7 @@
 #include "policy/mappings.h"
 #include "policy/profile/sign_ins.h"
 #include "vault/member.h"
+#include "vault/source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -291,8 +292,12 @@ int write_back(const struct write_back *back, enum write_back_result *ret, struc
                 return err_errno(err, "cannot find %s", file);
         }
 
+        int r = source_check_place(&back->mappings[back->leader], file, err);
+        if (r < 0)
+                return r;
+
         for (int i = 0; i < TRIES; i++) {
-                int r = write_once(back, real, ret, err);
+                r = write_once(back, real, ret, err);
                 if (r != -EAGAIN)
                         return r;
         }

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from kit.process import descendants, name_of
+from kit.process import descendants, name_of, wait_until
 
 REAL = "sk-proj-Rea1OpenAiVa1ue0123456789abcdefXYZ"
 FILE_ONE = "ghp_F1rstF11eVa1ue0123456789abcdefABCD"
@@ -184,6 +184,36 @@ def test_a_source_behind_a_link_is_closed_where_it_lies(world, run, tmp_path):
     script = f'cd {real}; cat shown one two; curl -sS -o /dev/null -H "Authorization: Bearer $A_TOKEN" {world.url()}'
     result = run(world.words("sh", "-c", script), timeout=60)
     assert result.text.strip() == "shown" and FILE_ONE not in result.errors and world.seen() == [f"Bearer {FILE_ONE}"], result
+
+
+def test_a_link_that_leads_elsewhere_later_opens_nothing(world, start, tmp_path):
+    """A volume of Kubernetes takes its new value, closed like the old one. What another link leads to now is open, so it is not taken."""
+    volume, real, link = world.workspace / "volume", world.workspace / "real", tmp_path / "link"
+    for version, value in (("..1", "first-Vo1ume-Va1ue-0123"), ("..2", EXEC)):
+        (volume / version).mkdir(parents=True)
+        (volume / version / "token").write_text(value)
+    (volume / "token").symlink_to("..data/token")
+    (volume / "..data").symlink_to("..1")
+    real.mkdir()
+    (real / "one").write_text(FILE_ONE)
+    (real / "two").write_text(FILE_TWO)
+    link.symlink_to(real / "one")
+    world.credentials({"name": "volume", "env": "A_TOKEN", "source": f"file:{volume}/token"},
+                      {"name": "link", "env": "B_TOKEN", "source": f"file:{link}"})
+    script = (f'touch started; until [ -e stop ]; do sleep 0.02; done; for t in $A_TOKEN $B_TOKEN; do curl -sS -o /dev/null -H '
+              f'"Authorization: Bearer $t" {world.url()}; done; cat real/one volume/token volume/..[12]/token; '
+              'mv volume/..2 volume/open; cat volume/open/token')
+    child = start(world.words("sh", "-c", script), cwd=world.workspace)
+    wait_for(world.workspace / "started", child)
+    for place, target in ((volume / "..data", "..2"), (link, real / "two")):
+        new = place.with_name("new")
+        new.symlink_to(target)
+        new.rename(place)
+    wait_until(lambda: world.audit.read_text().count("vault: credential") == 2, what="both in the record")
+    (world.workspace / "stop").touch()
+    result = child.wait(60)
+    assert world.seen() == [f"Bearer {EXEC}"], result
+    assert result.text == "" and str(real / "two") in result.errors, result
 
 
 def test_a_hanging_command_is_ended(world, run):

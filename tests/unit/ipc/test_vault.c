@@ -277,6 +277,7 @@ static void start_block_is_checked(void **state) {
         BAD(memset(m[1].name, 'x', sizeof m[1].name));
         BAD(m[1].kind = MAPPING_KINDS);
         BAD(m[1].source[0] = '\0');
+        BAD(memset(m[1].place, '/', sizeof m[1].place));
         BAD(m[1].n_hosts = 0);
         BAD(m[1].n_hosts = VAULT_HOSTS_MAX + 1);
         BAD(m[1].hosts[0][0] = '/');
