@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -166,11 +167,16 @@ int container_place_make(struct container_place *container_place, const char *en
                 return err_memory(err);
 
         r = path_make_private_dir(place, err);
-        if (r == 0)
-                place_sweep(place, engine);
+        if (r < 0)
+                return r;
 
-        if (r >= 0)
-                r = name_files(container_place, place, id, err);
+        /* A home may lie behind a link; what is mounted must not (container_seen.c). */
+        cleanup(free_ptr) char *real = realpath(place, NULL);
+        if (!real)
+                return err_errno(err, "cannot find %s", place);
+
+        place_sweep(real, engine);
+        r = name_files(container_place, real, id, err);
         if (r >= 0)
                 r = place_hold(container_place, engine, err);
 

@@ -124,6 +124,8 @@ def test_a_container_has_the_files_of_the_policy(inside, engine, work, home):
     (work / ".git/hooks").mkdir(parents=True)
     (work / ".git/config").write_text("[core]\n")
     (home / "extra").mkdir()
+    (home / ".local/state").mkdir(parents=True, exist_ok=True)
+    (home / "state").symlink_to(home / ".local/state")  # as where homes lie behind a link
     options = ["--deny-read", work / "hidden", "--deny-read", work / "closed", "--deny-read", work / "sub/secret", "--deny-write", work / "kept",
                "--write", home / "extra", "--mode", "workspace-write"]
     with socket.socket(socket.AF_UNIX) as listener:
@@ -133,7 +135,7 @@ def test_a_container_has_the_files_of_the_policy(inside, engine, work, home):
 for f in hidden closed/inner sub/secret {home}/outside; do cat $f; done
 ls closed; echo x > kept; mv kept other; mv sub elsewhere; mv .git git; echo x > .git/hooks/post-commit; echo x > .git/config
 mkdir .vscode; echo x > .vscode/tasks.json; ulimit -n
-python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("socket"); print("connected")'; true""", *options, env={"BAILEY_LIMIT_FILES": "300"}).check()
+python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("socket"); print("connected")'; true""", *options, env={"BAILEY_LIMIT_FILES": "300", "XDG_STATE_HOME": str(home / "state")}).check()
     (work / "socket").unlink()
     assert done.text.split() == [str(work), "shown", "300"], done
     assert (work / "made").read_text() == "new\n" and (home / "extra/made").read_text() == "also\n"
