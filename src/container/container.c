@@ -127,9 +127,11 @@ static bool owns_variable(void *arg, struct str name) {
         return false;
 }
 
-static int check_arguments(const struct container_request *request, struct err *err) {
-        const struct container_args args = { .use = CONTAINER_RUN, .owns = owns_variable, .kept = BUNDLE };
-        int r = container_args_check(&args, request->arguments, err);
+static int check_arguments(struct container *container, struct err *err) {
+        const struct container_args args = {
+                .use = CONTAINER_RUN, .owns = owns_variable, .kept = BUNDLE, .seen = &container->seen
+        };
+        int r = container_args_check(&args, container->q->arguments, err);
 
         return r < 0 ? err_wrap(err, r, "--container-arg") : 0;
 }
@@ -657,7 +659,7 @@ enum run_end container_run(const struct container_request *container_request, in
         r = r < 0 ? r : policy_check_served(container.session.policy, PLACE_CONTAINER, err);
         if (r < 0)
                 return r == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
-        if (check_arguments(container_request, err) < 0)
+        if (check_arguments(&container, err) < 0)
                 return RUN_REFUSED;
 
         r = container_prepare(&container, err);

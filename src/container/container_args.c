@@ -221,10 +221,14 @@ static bool is_off(struct str value) {
 
 static int judge_mount(const struct container_args *args, struct str value, bool is_long, struct err *err) {
         cleanup(buf_done) struct buf why = BUF(4096);
-        int r = container_mount_judge(value, is_long, args->kept, &why);
+        struct container_bind bind = { 0 };
+        int r = container_mount_judge(value, is_long, args->kept, args->seen ? &bind : NULL, &why);
+        cleanup(free_ptr) char *source = bind.source;
 
         if (r < 0)
                 return err_set(err, -r, "out of memory");
+        if (r == 0 && source)
+                return container_seen_note_own(args->seen, bind.destination, source, err);
         if (r == 0)
                 return 0;
 

@@ -10,6 +10,7 @@
  */
 #include "base/err.h"
 #include "base/str.h"
+#include "container/container_seen.h"
 
 enum container_use {
         CONTAINER_EGRESS = 1, /* beside a gateway in the background */
@@ -22,7 +23,8 @@ struct container_args {
         bool (*owns)(void *arg, struct str variable);
         /* -EPERM and the reason in e, to be refused; 0 to let it pass. NULL: refused. */
         int (*object)(void *arg, struct err *e, const char *reason);
-        const char *kept; /* a path inside on which nothing else may be mounted, nor below */
+        const char *kept;     /* a path inside on which nothing else may be mounted, nor below */
+        container_seen *seen; /* gets what is mounted of this host, to be compared later; NULL: nobody does */
         void *arg;
 };
 

@@ -181,7 +181,7 @@ static int judge_home(const char *path, const char *home, struct buf *why) {
         return 0;
 }
 
-static int judge_source(struct str text, bool writable, struct buf *why) {
+static int judge_source(struct str text, bool writable, struct container_bind *ret, struct buf *why) {
         struct stat st;
         cleanup(free_ptr) char *path = real_path(text);
         if (!path)
@@ -203,6 +203,8 @@ static int judge_source(struct str text, bool writable, struct buf *why) {
         struct account account;
         if (r == 0 && account_by_uid(geteuid(), &account))
                 r = judge_home(path, account.home, why);
+        if (r == 0 && ret)
+                ret->source = take_ptr(&path);
 
         return r;
 }
@@ -240,7 +242,18 @@ static bool is_read_only(struct str options) {
         return only;
 }
 
-static int judge_volume(struct str value, const char *kept, struct buf *why) {
+/* podman's overlay is another file system, which says nothing of what it was made from. */
+static int judge_overlay(struct str options, struct buf *why) {
+        struct str option;
+
+        while (str_split(&options, ',', &option))
+                if (str_is(option, "O"))
+                        return mounts_refuse(why, "is an overlay, which cannot be compared with its source");
+
+        return 0;
+}
+
+static int judge_volume(struct str value, const char *kept, struct container_bind *ret, struct buf *why) {
         struct str source, destination, options = STR(""), option;
         int r = 0;
 
@@ -249,9 +262,13 @@ static int judge_volume(struct str value, const char *kept, struct buf *why) {
         if (value.p)
                 options = value;
         if (is_path(source))
-                r = judge_source(source, !is_read_only(options), why);
+                r = judge_source(source, !is_read_only(options), ret, why);
         if (r == 0)
                 r = judge_destination(destination, kept, why);
+        if (r == 0 && ret && ret->source)
+                r = judge_overlay(options, why);
+        if (ret)
+                ret->destination = destination;
 
         while (r == 0 && str_split(&options, ',', &option))
                 r = judge_option(option, why);
@@ -292,7 +309,7 @@ static int read_field(struct str field, struct mount_text *mount_text, struct bu
         return 0;
 }
 
-static int judge_long(struct str value, const char *kept, struct buf *why) {
+static int judge_long(struct str value, const char *kept, struct container_bind *ret, struct buf *why) {
         struct mount_text mount_text = { .type = STR("volume") };
         struct str field;
         int r = 0;
@@ -313,14 +330,17 @@ static int judge_long(struct str value, const char *kept, struct buf *why) {
 
         if (str_is(mount_text.type, "bind") ||
             (mount_text.source.p && is_path(mount_text.source) && str_is(mount_text.type, "volume")))
-                r = judge_source(mount_text.source, !mount_text.read_only || mount_text.writable, why);
+                r = judge_source(mount_text.source, !mount_text.read_only || mount_text.writable, ret, why);
 
         if (r != 0)
                 return r;
+        if (ret)
+                ret->destination = mount_text.destination;
 
         return judge_destination(mount_text.destination, kept, why);
 }
 
-int container_mount_judge(struct str value, bool is_long, const char *kept, struct buf *why) {
-        return is_long ? judge_long(value, kept, why) : judge_volume(value, kept, why);
+int container_mount_judge(struct str value, bool is_long, const char *kept, struct container_bind *ret,
+                          struct buf *why) {
+        return is_long ? judge_long(value, kept, ret, why) : judge_volume(value, kept, ret, why);
 }

@@ -8,6 +8,14 @@
  */
 #include "base/buf.h"
 
+/* What is mounted of this host. */
+struct container_bind {
+        char *source; /* where it leads; NULL: nothing of this host. Heap text */
+        struct str destination;
+};
+
 /* value: of --volume, or (is_long) of --mount. kept: a path inside that stays Bailey's; NULL: none. 0: it may be; 1: it
- * may not, and *why has the rest of the sentence "your own mount X ..."; or -ENOMEM. */
-int container_mount_judge(struct str value, bool is_long, const char *kept, struct buf *why);
+ * may not, and *why has the rest of the sentence "your own mount X ..."; or -ENOMEM. ret: to be compared with what the
+ * engine mounts; NULL: it is not, and then mounts are fine that could not be compared. */
+int container_mount_judge(struct str value, bool is_long, const char *kept, struct container_bind *ret,
+                          struct buf *why);

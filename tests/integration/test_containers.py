@@ -167,13 +167,17 @@ def test_a_name_that_leads_elsewhere_when_the_engine_mounts_it(begin, engine, wo
     wrapper = tmp_path / "bin" / engine.name
     wrapper.parent.mkdir()
     wrapper.write_text(f"""#!/bin/sh
-case $1 in start) mv {work}/sub {work}/aside; ln -s {other} {work}/sub ;; esac
+case $1 in start) name=$(cat {tmp_path}/name); mv {work}/$name {work}/aside-$name; ln -s {other} {work}/$name ;; esac
 exec {engine.bin}/{engine.name} "$@"
 """)
     wrapper.chmod(0o755)
-    script = f"cat sub/key {other}/key; echo x > {other}/planted"
-    done = begin(script, env={"PATH": f"{wrapper.parent}:{engine.path()}"}).wait(120)
-    assert done.status == 125 and "another's" not in done.text and not (other / "planted").exists(), done
+    (work / "data").mkdir()
+    # a directory of the policy's, and one that the user mounts
+    for name, script, options in (("data", "cat /data/key; echo x > /data/planted", [f"--container-arg=--volume={work}/data:/data"]),
+                                  ("sub", f"cat sub/key {other}/key; echo x > {other}/planted", [])):
+        (tmp_path / "name").write_text(name)
+        done = begin(script, *options, env={"PATH": f"{wrapper.parent}:{engine.path()}"}).wait(120)
+        assert done.status == 125 and "another's" not in done.text and not (other / "planted").exists(), done
     assert engine.containers() == []
 
 
