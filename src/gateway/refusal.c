@@ -179,9 +179,9 @@ int refusal_text(struct buf *out, const struct snapshot *snapshot, const struct 
         return r;
 }
 
-/* A sentence: how much of a request that was cut off has left. What goes over a limit is not sent. */
+/* A sentence: how much of a request that was cut off has left. What goes over a limit or is malformed is not sent. */
 static const char *what_was_sent(enum reason reason) {
-        if (reason == REASON_LIMIT)
+        if (reason == REASON_LIMIT || reason == REASON_PROTOCOL)
                 return "Its header, and what came of its body before that, had been sent by then; the rest was not.";
 
         return "Its header, and what was read of its body, had been sent by then; its trailers were not.";
@@ -255,9 +255,18 @@ struct refusal refusal_of_bytes(unsigned status, enum reason reason, const char 
         return refusal;
 }
 
+static unsigned rest_status(enum reason reason) {
+        if (reason == REASON_LIMIT)
+                return 413;
+        if (reason == REASON_PROTOCOL)
+                return 400;
+
+        return 403;
+}
+
 struct refusal refusal_of_rest(const struct refused *refused) {
         enum reason reason = refused->verdict->reason;
-        struct refusal refusal = refusal_make(reason == REASON_LIMIT ? 413 : 403, reason);
+        struct refusal refusal = refusal_make(rest_status(reason), reason);
 
         refusal_close(&refusal, refusal_rest_text(&refusal.text, refused->target, reason, refused->why));
         return refusal;

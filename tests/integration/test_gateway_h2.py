@@ -22,6 +22,7 @@ from test_gateway_tls import HOST, NAMES, Lab, make_lab  # noqa: F401 (fixtures)
 RULE = f"rule={HOST}:1-65535|GET,HEAD,POST,PUT,OPTIONS|/ok/**"
 REFUSED, CANCEL, INTERNAL, PROTOCOL, CALM = 7, 8, 2, 1, 11
 MANY = 100
+MANY_FIELDS = b"\x8f" * 130  # more than are taken, a byte each
 SIZE = (8 if SANITIZED else 100) << 20
 
 
@@ -167,6 +168,10 @@ def test_bodies_of_another_length_than_said(lab, make_h2):
     number = client.open("/ok/odd", "POST", end=False)
     client.raw(frame(DATA, 0, number, b"x") + frame(HEADERS, END_HEADERS | END_STREAM, number, b"\0\3x y\1z"))
     event(lab, path="/ok/odd", allowed=False, reason="protocol")
+    number = client.open("/ok/many", "POST", end=False)
+    client.raw(frame(DATA, 0, number, b"x") + frame(HEADERS, END_HEADERS | END_STREAM, number, MANY_FIELDS))
+    assert client.wait(lambda: client.streams[number].done) and client.streams[number].status == 400
+    assert "trailers are too large" in event(lab, path="/ok/many", allowed=False, reason="protocol")["detail"]
     number = client.open("/ok/trailers", "POST", end=False)
     client.raw(frame(DATA, 0, number, b"x") + frame(HEADERS, END_HEADERS | END_STREAM, number, hpack.Encoder().encode([(":path", "/ok/y")])))
     event(lab, path="/ok/trailers", allowed=False, reason="protocol")
@@ -478,6 +483,8 @@ def test_floods_and_nonsense(make_lab, make_h2):
             frame(HEADERS, END_HEADERS | END_STREAM, n, head) + frame(RST_STREAM, 0, n, b"\0\0\0\10") for n in range(1, 20001, 2)),
         "resets that we send": start + b"".join(
             frame(HEADERS, END_HEADERS, n, head) + frame(8, 0, n, struct.pack(">I", (1 << 31) - 1)) for n in range(1, 10001, 2)),
+        "resets in place of trailers": start + frame(8, 0, 0, struct.pack(">I", 1 << 30)) + b"".join(
+            frame(HEADERS, END_HEADERS, n, head) + frame(HEADERS, END_HEADERS | END_STREAM, n, MANY_FIELDS) for n in range(1, 10001, 2)),
         "continuations": start + frame(HEADERS, END_STREAM, 1, head) + frame(CONTINUATION, 0, 1, b"\0\1x\1y" * 100) * 20000,
         "endless head": start + frame(HEADERS, END_STREAM, 1, head),
         "huge frame": start + struct.pack(">I", 1 << 23)[1:] + bytes([DATA, 0, 0, 0, 0, 1]),
@@ -592,6 +599,41 @@ def test_a_stream_that_stands_still(make_lab, make_h2):
     assert event(lab, path="/ok/half", reason="timeout")
 
 
+# pushes
+
+
+def test_a_refused_push_is_answered(make_lab, make_h2):
+    """Whatever came of it while a person was asked; and where its rest never comes, while its neighbours are busy."""
+    origin = make_h2()
+    lab = make_lab(f"git={HOST}:{origin.port}/acme/app|refs/heads/agent/**", "can-ask", "workers=1", "idle=1s", "tunnel=2s")
+    client = connect(lab, origin.port)
+
+    def push(ref):
+        line = b"0" * 40 + b" " + b"1" * 40 + ref + b"\0report-status"
+        number = client.open("/acme/app/git-receive-pack", "POST", [("content-type", "application/x-git-receive-pack-request")], end=False)
+        client.send(number, b"%04x" % (len(line) + 4) + line + b"0000PACK", end=False)
+        return number, client.streams[number]
+
+    number, asked = push(b" refs/heads/agent/x")
+    lab.gateway.wait(lambda gateway: gateway.asks)
+    client.send(number, b"Z" * client.h2.local_flow_control_window(number), end=False)
+    client.h2.ping(b"received")  # all that was sent before it was taken
+    client.flush()
+    assert client.wait(lambda: client.pongs)
+    lab.gateway.say(f"answer {lab.gateway.asks[0][0]} 0")
+    client.send(number, b"Z" * 300000)
+    assert client.wait(lambda: asked.ended) and asked.status == 200 and b"bailey refused it" in asked.body
+    event(lab, path="/acme/app/git-receive-pack", allowed=False, reason="ask")
+    number, silent = push(b" refs/heads/main")
+    end = time.monotonic() + 20 * SLOW
+    while not silent.ended:
+        assert time.monotonic() < end and client.ask("/acme/app/info/refs?service=git-upload-pack").status == 200
+        time.sleep(0.05)
+    assert silent.status == 200 and b"no push to this ref" in silent.body
+    event(lab, path="/acme/app/git-receive-pack", allowed=False, reason="git-ref")
+    assert not [r for r in origin.requests() if r[":method"] == "POST"]
+
+
 # credentials
 
 
@@ -648,6 +690,10 @@ def test_what_was_refused_while_the_vault_is_asked_never_leaves(make_lab, make_h
     client = connect(lab, origin.port)
     os.kill(lab.gateway.vault, signal.SIGSTOP)
     try:
+        number = client.open("/ok/long", "POST", headers=[*key, ("content-length", "3")], end=False)
+        client.raw(frame(DATA, END_STREAM, number, b"12345"))
+        assert client.wait(lambda: client.streams[number].done)
+        event(lab, path="/ok/long", allowed=False, reason="protocol")
         number = client.open("/ok/up", "POST", headers=key, end=False)
         client.send(number, b"Z" * 9000, end=False)
         got = client.streams[number]

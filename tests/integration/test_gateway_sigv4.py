@@ -376,6 +376,7 @@ def test_http_2(tmp_path, authority, make_origin, closing):
         count = len(aws.bodies)
         cut = client.ask("/big", "PUT", fields(headers), upload[:-100])
         assert cut.status != 200 and len(aws.bodies) == count
+    lab.gateway.wait(lambda g: len([e for e in g.events if e["path"] == "/big" and e["reason"] == "protocol" and not e["allowed"]]) == 2)
     large = client.streams[client.open("/large", "POST", kept("/large", (16 << 20) + 1), end=False)]
     assert client.wait(lambda: large.status == 403)
     client.sock.close()

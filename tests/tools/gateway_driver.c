@@ -7,6 +7,7 @@
  *     gateway-driver PROGRAM WORD...
  *       http socks dns forward=PORT inherit=KIND:FD     listeners on loopback; or one that was passed in
  *       allow= deny= private= rule=HOST|GET,HEAD|/x/    the policy; each may be repeated
+ *       git=HOST:PORT/REPOSITORY|REF                    fetched by anybody; a push to REF is asked about
  *       header= idle= tunnel= connect= ask-time=        limits of time: 200ms, 1s
  *       head-bytes= bytes-out= bytes-host= body-bytes= connections= rate= workers= log=
  *       vault=PROGRAM ca=FILE credential=NAME|HOSTS|SLOT|VALUE roots=FILE      TLS is opened; ca: where its CA is
@@ -22,6 +23,7 @@
 #include "base/fd.h"
 #include "ipc/event.h"
 #include "ipc/gateway_messages.h"
+#include "policy/git/git.h"
 #include "policy/judge/snapshot.h"
 
 #include "driver_vault.h"
@@ -93,6 +95,25 @@ static void add_rule(struct driver *d, struct str value, struct err *e) {
                 die("rule", e);
 }
 
+static void add_git(struct driver *d, struct str value, struct err *e) {
+        struct str text;
+        struct git_name name;
+        str_split(&value, '|', &text);
+        if (git_name_parse(text, &name, e) < 0)
+                die("git", e);
+        struct snapshot_git git = { .text = text,
+                                    .host = name.host,
+                                    .port = name.port,
+                                    .path = str_n(name.path, name.path_n),
+                                    .refs = &value,
+                                    .n_refs = 1,
+                                    .fetch = true,
+                                    .create = true,
+                                    .ask = true };
+        if (snapshot_add_git(d->policy, &git, STR("test"), e) < 0)
+                die("git", e);
+}
+
 static bool policy_word(struct driver *d, struct str key, struct str value, struct err *e) {
         static const struct {
                 const char *key;
@@ -106,7 +127,11 @@ static bool policy_word(struct driver *d, struct str key, struct str value, stru
                 }
         if (str_is(key, "rule"))
                 add_rule(d, value, e);
-        return str_is(key, "rule");
+        else if (str_is(key, "git"))
+                add_git(d, value, e);
+        else
+                return false;
+        return true;
 }
 
 static void duration_word(uint64_t *to, struct str value) {

@@ -11,7 +11,7 @@
 
 /* Frames that cost us and carry nothing: so many at once, so many a second. */
 enum { NOISE_BURST = 2000, NOISE_PER_SECOND = 500 };
-/* Streams that are opened and given up: reset by the client, or by us because it broke a rule on them. */
+/* Streams that are opened and given up: reset by the client, or by us for what it sent on them. */
 enum { RESET_BURST = 500, RESET_PER_SECOND = 100 };
 enum { ACKS_MAX = 256 };
 
@@ -181,6 +181,18 @@ static int on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t
 }
 
 /* A client can have us reset a stream that the origin has begun to serve, as cheaply as it resets one itself. */
+void h2_count_given_up(struct h2_stream *stream) {
+        struct h2_session *session = stream->session;
+
+        if (stream->counted)
+                return;
+
+        stream->counted = true;
+        if (!h2_allow(session, &session->resets, RESET_BURST, RESET_PER_SECOND))
+                nghttp2_session_terminate_session(session->side[H2_CLIENT].ng, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+/* A stream of the client's that was reset for its form, mostly by nghttp2. */
 static bool is_broken_rule(const struct h2_stream *stream, uint32_t code) {
         switch (code) {
         case NGHTTP2_PROTOCOL_ERROR:
@@ -198,9 +210,8 @@ static int on_closed(nghttp2_session *ng, int32_t id, uint32_t code, void *user)
         struct h2_session *session = side->session;
         struct h2_stream *stream = stream_at(ng, id);
 
-        if (stream && side->index == H2_CLIENT && is_broken_rule(stream, code) &&
-            !h2_allow(session, &session->resets, RESET_BURST, RESET_PER_SECOND))
-                nghttp2_session_terminate_session(ng, NGHTTP2_ENHANCE_YOUR_CALM);
+        if (stream && side->index == H2_CLIENT && is_broken_rule(stream, code))
+                h2_count_given_up(stream);
 
         if (stream && stream->state == H2_HEAD) /* its header block was refused */
                 session->in_head = false;

@@ -126,9 +126,11 @@ static void send_kept(struct h2_stream *stream) {
 
         h2_fields_free(side->fields);
         side->fields = now;
-        if (stream->state == H2_KEEPING || (stream->up.worked && stream->state != H2_ANSWERED))
+        if (stream->state == H2_KEEPING || (stream->up.worked && stream->state != H2_ANSWERED)) {
+                stream->cut = true; /* on record as refused: it is taken back before it was written */
                 h2_refuse_bytes(stream, 501, REASON_CREDENTIAL,
                                 "A request that is judged by its body cannot be signed");
+        }
 }
 
 static void examine_refuse(struct h2_stream *stream, struct verdict verdict) {
@@ -293,7 +295,10 @@ bool h2_examine_refuse(struct h2_stream *stream) {
                            &probe) < 0)
                 return false;
 
+        /* What came while a person was asked would keep the window closed, and the end that we wait for out. */
+        h2_flow_drop(&stream->up);
         buf_clear(&examine->raw);
+        h2_examine_withdraw(stream);
         stream->state = H2_DRAINING;
         if (stream->up.ended)
                 answer_push(stream);

@@ -94,6 +94,7 @@ struct h2_stream {
         const struct override *override; /* a header that asks for another request; NULL: none */
         bool cut;                        /* its rest was refused: on record as refused, though it had begun */
         bool client_reset;               /* by the client, as opposed to us */
+        bool counted;                    /* against what the client may give up: h2_count_given_up() */
         struct verdict verdict;
         uint32_t generation;
         int error;
@@ -167,6 +168,8 @@ bool h2_allow(struct h2_session *session, struct h2_allowance *allowance, uint64
 
 /* h2_callbacks.c: what nghttp2 tells, for one side. 0 or -ENOMEM. */
 int h2_side_open(struct h2_side *side);
+/* What the client sent ends it early, once for each stream: with too many of them the connection ends. */
+void h2_count_given_up(struct h2_stream *stream);
 
 /* h2_fields.c */
 struct h2_fields *h2_fields_new(size_t max);
@@ -220,6 +223,8 @@ void h2_stream_answer(struct h2_stream *stream, const struct h2_nvs *head, struc
 void h2_stream_reset_client(struct h2_stream *stream, uint32_t code);
 /* The origin failed it: answered, where nothing was said to the client yet, else reset. */
 void h2_stream_fail(struct h2_stream *stream, enum reason reason, int error);
+/* What the client sent of it since its head may not leave. Whatever came before that may be at the origin already. */
+void h2_stream_cut(struct h2_stream *stream, enum reason reason, const char *why);
 /* It stood still for too long. */
 void h2_stream_expire(struct h2_stream *stream);
 /* What this side sent may not be sent. */

@@ -17,7 +17,7 @@
  *
  * Time: a header block must be whole within the header limit, a connection without streams rests for the idle limit,
  * one with streams for the limit of tunnels. Pings do not count. A stream that stalls for the limit of tunnels
- * fails by itself while others go on, one whose body must be signed first for the idle limit.
+ * fails by itself while others go on, one whose body must be signed, judged or thrown away first for the idle limit.
  *
  * Connections to origins are not shared. Each client has its own, so that one client's stream limits, windows, resets
  * and errors are never another's, and what a connection may carry (which was judged for its client, by address) is
@@ -173,7 +173,15 @@ enum { PATROLS = 4 }; /* in the time that a stream may stall */
 
 static uint64_t patience_with(const struct h2_stream *stream) {
         const struct gateway_limits *limits = h2_settings(stream->session);
-        return stream->state == H2_KEEPING || stream->state == H2_EXAMINING ? limits->idle_ns : limits->tunnel_idle_ns;
+
+        switch (stream->state) {
+        case H2_EXAMINING:
+        case H2_DRAINING:
+        case H2_KEEPING:
+                return limits->idle_ns;
+        default:
+                return limits->tunnel_idle_ns;
+        }
 }
 
 /* Runs while there are streams. One that nobody moves must not live as long as its busy neighbours. */

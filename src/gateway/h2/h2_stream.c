@@ -114,6 +114,13 @@ static void reset_origin(struct h2_stream *stream, uint32_t code) {
         h2_flow_drop(&stream->up);
 }
 
+/* For what the client sent behind its head. */
+static void reset_for_client(struct h2_stream *stream) {
+        if (stream->origin_id && !stream->taken_back)
+                h2_count_given_up(stream);
+        reset_origin(stream, NGHTTP2_CANCEL);
+}
+
 void h2_stream_answer(struct h2_stream *stream, const struct h2_nvs *head, struct str body) {
         stream->state = H2_ANSWERED;
         h2_examine_withdraw(stream);
@@ -145,14 +152,13 @@ void h2_stream_fail(struct h2_stream *stream, enum reason reason, int error) {
                 h2_refuse(stream);
 }
 
-/* Trailers that may not leave. Whatever came before them may be at the origin already. */
-static void h2_stream_cut(struct h2_stream *stream, enum reason reason, const char *why) {
+void h2_stream_cut(struct h2_stream *stream, enum reason reason, const char *why) {
         refusal_decide(&stream->verdict, reason);
         stream->why = why;
         stream->cut = true;
         judged_remove(&stream->judged);
         stream->state = H2_ANSWERED;
-        reset_origin(stream, NGHTTP2_CANCEL);
+        reset_for_client(stream);
 
         if (stream->head_sent)
                 h2_stream_reset_client(stream, NGHTTP2_INTERNAL_ERROR);
@@ -179,6 +185,11 @@ void h2_stream_expire(struct h2_stream *stream) {
         bool answered = stream->state == H2_ANSWERED;
 
         stream->moved = loop_now(stream->session->client.worker->loop);
+        if (stream->state == H2_DRAINING) {
+                h2_examine_ended(stream); /* the answer does not wait for the rest any longer, and keeps its reason */
+                return;
+        }
+
         if (stream->state == H2_KEEPING || stream->state == H2_EXAMINING)
                 h2_refuse_bytes(stream, 408, REASON_TIMEOUT, "The request's body did not arrive in time");
         else if (!answered)
@@ -199,7 +210,7 @@ void h2_stream_spoil(struct h2_stream *stream, unsigned side) {
         stream->why = "A header field has bytes that it may not have.";
         refusal_decide(&stream->verdict, REASON_PROTOCOL);
         stream->cut = true; /* its trailers, if it had begun */
-        reset_origin(stream, NGHTTP2_CANCEL);
+        reset_for_client(stream);
         h2_stream_reset_client(stream, NGHTTP2_PROTOCOL_ERROR);
 }
 
@@ -413,6 +424,28 @@ static bool has_override(const struct h2_fields *fields) {
         return false;
 }
 
+/* False when the stream is over for what is in them. */
+static bool trailers_pass(struct h2_stream *stream, const struct h2_side *from) {
+        const struct h2_fields *fields = from->fields;
+
+        if (from->index == H2_ORIGIN) {
+                if (fields->too_large)
+                        h2_stream_fail(stream, REASON_UPSTREAM, -EMSGSIZE);
+                return !fields->too_large;
+        }
+
+        if (fields->too_large)
+                h2_stream_cut(stream, REASON_PROTOCOL, "its trailers are too large");
+        else if (!h2_swap_trailers_pass(stream, fields))
+                h2_stream_cut(stream, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
+        else if (stream->verdict.needs_request && has_override(fields))
+                h2_stream_cut(stream, REASON_METHOD, "a header that changes the request came behind its body");
+        else
+                return true;
+
+        return false;
+}
+
 /* The list that was received becomes the flow's; the next one gets a new one. */
 void h2_stream_take_trailers(struct h2_flow *flow) {
         struct h2_side *from = &flow->stream->session->side[flow->from];
@@ -420,22 +453,12 @@ void h2_stream_take_trailers(struct h2_flow *flow) {
         if (flow->dropped || flow->own || flow->trailers)
                 return;
 
+        if (!trailers_pass(flow->stream, from))
+                return;
+
         struct h2_fields *next = h2_fields_new(from->fields->max);
-        if (from->fields->too_large || !next) {
-                h2_fields_free(next);
-                h2_stream_fail(flow->stream, from->index == H2_CLIENT ? REASON_PROTOCOL : REASON_UPSTREAM, -EMSGSIZE);
-                return;
-        }
-
-        if (flow->from == H2_CLIENT && !h2_swap_trailers_pass(flow->stream, from->fields)) {
-                h2_fields_free(next);
-                h2_stream_cut(flow->stream, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
-                return;
-        }
-
-        if (flow->from == H2_CLIENT && flow->stream->verdict.needs_request && has_override(from->fields)) {
-                h2_fields_free(next);
-                h2_stream_cut(flow->stream, REASON_METHOD, "A header that changes the request came behind its body.");
+        if (!next) {
+                h2_stream_fail(flow->stream, REASON_LIMIT, -ENOMEM);
                 return;
         }
 
@@ -484,6 +507,11 @@ static void h2_stream_explain(struct h2_stream *stream) {
         stream->cut = true;
 }
 
+/* By what was judged of it, it may leave or has left. */
+static bool is_undecided(const struct h2_stream *stream) {
+        return stream->state != H2_HEAD && stream->state != H2_DRAINING && stream->state != H2_ANSWERED;
+}
+
 static bool is_passed_on(const struct h2_stream *stream, uint32_t code) {
         return stream->origin_reset || code == NGHTTP2_REFUSED_STREAM;
 }
@@ -491,7 +519,7 @@ static bool is_passed_on(const struct h2_stream *stream, uint32_t code) {
 void h2_stream_closed(struct h2_stream *stream, unsigned side, uint32_t code) {
         if (side == H2_CLIENT) {
                 stream->client_id = 0;
-                if (code != NGHTTP2_NO_ERROR && stream->state == H2_PASSING && !stream->why)
+                if (code != NGHTTP2_NO_ERROR && is_undecided(stream) && !stream->why)
                         h2_stream_explain(stream);
 
                 h2_flow_drop(&stream->down);

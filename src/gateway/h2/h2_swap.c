@@ -278,15 +278,13 @@ void h2_swap_work(struct h2_flow *flow) {
         if (e == 0)
                 return;
 
-        enum reason reason = REASON_UPSTREAM;
-        if (flow->from == H2_CLIENT) {
-                stream->why = "A signed body that is not framed as it says.";
-                reason = REASON_PROTOCOL;
-        }
         if (e == -ENOMEM)
-                reason = REASON_LIMIT;
+                h2_stream_fail(stream, REASON_LIMIT, e);
+        else if (flow->from == H2_ORIGIN)
+                h2_stream_fail(stream, REASON_UPSTREAM, e);
+        else
+                h2_stream_cut(stream, REASON_PROTOCOL, "a signed body that is not framed as it says");
 
-        h2_stream_fail(stream, reason, e);
         loop_soon(stream->session->client.worker->loop, &stream->session->later);
 }
 

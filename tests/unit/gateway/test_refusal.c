@@ -79,6 +79,12 @@ static void bytes_and_rests_say_why(void **state) {
         assert_non_null(strstr(buf_text(&refusal.text), "the rest was not."));
         assert_null(strstr(buf_text(&refusal.text), "trailers"));
         refusal_done(&refusal);
+
+        verdict.reason = REASON_PROTOCOL;
+        refusal = refusal_of_rest(&large);
+        assert_int_equal(refusal.status, 400);
+        assert_non_null(strstr(buf_text(&refusal.text), "the rest was not."));
+        refusal_done(&refusal);
 }
 
 /* More than there is room for is left out, and the answer is one all the same. */
