@@ -15,7 +15,7 @@ from conftest import BUILD
 from kit.dns import Answer
 from kit.gateway import Client, Gateway
 from kit.origin import REPLY
-from kit.process import SLOW, is_over
+from kit.process import SLOW, is_over, wait_until
 
 NAME = "plain.ok.test"
 POLICY = [f"allow={NAME}", f"private={NAME}:1-65535"]
@@ -717,6 +717,20 @@ def test_a_body_that_is_too_large_is_no_next_request(gateway, origin):
     g.wait_event(path="/small")
     assert [(e["path"], e["status"], e["reason"]) for e in g.events if e["kind"] == "request" and e["path"] != "/small"] == [("/up", 413, "limit")]
     assert b"ZZ" not in origin.received()
+
+
+def test_a_malformed_body_is_on_record_as_refused(gateway, origin):
+    """In one packet with its head, and when a part of it has left."""
+    g = gateway("workers=1")
+    for path, first, then in (("/at-once", b"zz\r\n", b""), ("/later", b"5\r\nhello\r\n", b"zz\r\n")):
+        with g.connect() as sock:
+            sock.sendall(get(origin.port, path, method="POST", more="Transfer-Encoding: chunked\r\n") + first)
+            if then:
+                wait_until(lambda: b"hello" in origin.received(), 60, "a part of the body")
+                sock.sendall(then)
+            status, headers, body = Client(sock).answer()
+            assert status == 400 and headers["x-bailey-reason"] == "protocol" and b"a malformed chunk" in body
+        g.wait_event(path=path, status=400, reason="protocol", allowed=False)
 
 
 def test_client_that_goes_away(gateway, make_origin):

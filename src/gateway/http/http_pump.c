@@ -55,7 +55,7 @@ static void fail_upstream(struct http_session *session, enum reason reason, int 
         http_refuse(session);
 }
 
-/* The client went away or broke its own framing in the middle of the exchange. */
+/* The client went away in the middle of the exchange, or a limit is passed. */
 void http_pump_fail_client(struct http_session *session, enum reason reason) {
         session->call.verdict.reason = (uint8_t)reason;
         stream_abort(take_ptr(&session->exchange.upstream));
@@ -133,12 +133,15 @@ static int push_up(struct http_session *session, struct str span) {
 }
 
 static void refuse_body(struct http_session *session, enum http1_result body) {
-        if (session->exchange.head_sent) {
-                http_pump_fail_client(session, REASON_PROTOCOL);
+        const struct http_flow *up = &session->exchange.up;
+
+        if (session->exchange.head_sent || up->begun || up->head_at > 0) {
+                http_refuse_rest(session, REASON_PROTOCOL, http1_result_text(body));
                 return;
         }
 
         stream_abort(take_ptr(&session->exchange.upstream));
+        session->exchange.cut = true;
         http_refuse_bytes(session, 400, REASON_PROTOCOL, http1_result_text(body));
 }
 
@@ -178,8 +181,8 @@ static int copy_up(struct http_session *session) {
         if (session->exchange.swap && session->exchange.request.done && (r == 0 || r == -EAGAIN))
                 r = http_swap_end_up(session);
 
-        if (r == -EPROTO) { /* a signed body that is not as it says; some of it may have left */
-                http_pump_fail_client(session, REASON_PROTOCOL);
+        if (r == -EPROTO) { /* some of it may have left */
+                http_refuse_rest(session, REASON_PROTOCOL, "a signed body that is not framed as it says");
                 return -ECANCELED;
         }
 
