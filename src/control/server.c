@@ -4,8 +4,9 @@
  * (control/control_place.h), and every line is parsed strictly. The server must never make the supervisor wait: sockets
  * are non-blocking, and a client has one bounded buffer per direction. A client that does not read gets an error and is
  * dropped. A client is in one of these states: NEW (hello has not come), OPEN, WAITING (a reply is being made; nothing
- * more is read), CLOSING (queued output is sent, for at most CLOSE_MS, then it ends). When all places are taken, one
- * that has not said hello for HELLO_MS loses its place to the next that comes.
+ * more is read), CLOSING (queued output is sent, for at most CLOSE_MS, then it ends). When all places are taken, the
+ * one that has been silent for longest, and for more than SILENT_MS, loses its place to the next that comes.
+ * Subscribers are silent by nature and keep theirs; they may not take all of them.
  */
 #include "control/server.h"
 
@@ -20,7 +21,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CLOSE_MS = 10000, HELLO_MS = 10000, LAST_WORDS = 1024, ACCEPTS = 8 };
+enum { CLOSE_MS = 10000, SILENT_MS = 2000, LAST_WORDS = 1024, ACCEPTS = 8 };
+enum { SUBSCRIBERS_MAX = CONTROL_CLIENTS_MAX - 8 };
 
 enum client_state { CLIENT_FREE, CLIENT_NEW, CLIENT_OPEN, CLIENT_WAITING, CLIENT_CLOSING };
 
@@ -29,7 +31,7 @@ struct client {
         int fd;
         uint64_t ticket;
         bool subscribed;
-        uint64_t since_ns;
+        uint64_t heard_ns; /* it came, said something or was answered */
         uint64_t close_ns; /* CLOSING: no longer than this */
         char by[80];       /* "control (name)" */
         struct buf in, out;
@@ -153,6 +155,25 @@ static void server_hello(struct control_server *server, struct client *client, c
                 client->state = CLIENT_OPEN;
 }
 
+static void server_subscribe(struct control_server *server, struct client *client,
+                             const struct control_request *request) {
+        cleanup(buf_done) struct buf out = BUF(4096);
+
+        if (!client->subscribed && server->subscribers >= SUBSCRIBERS_MAX) {
+                server_fault(server, client, request->id, FAULT_TOO_MANY, "too many subscribers");
+                return;
+        }
+
+        struct emit j = control_reply_open(&out, request->id);
+        if (control_close(&j) == 0)
+                server_put(server, client, buf_str(&out));
+        if (client->state != CLIENT_OPEN) /* it does not read */
+                return;
+
+        server->subscribers += !client->subscribed;
+        client->subscribed = true;
+}
+
 static void server_serve(struct control_server *server, struct client *client, const struct control_request *request) {
         cleanup(buf_done) struct buf out = BUF(CONTROL_MESSAGE_MAX);
 
@@ -161,12 +182,7 @@ static void server_serve(struct control_server *server, struct client *client, c
         } else if (client->state == CLIENT_NEW) {
                 server_fault(server, client, request->id, FAULT_HELLO_FIRST, "the first request is hello");
         } else if (request->what == CONTROL_SUBSCRIBE) {
-                struct emit j = control_reply_open(&out, request->id);
-                if (control_close(&j) == 0)
-                        server_put(server, client, buf_str(&out));
-
-                server->subscribers += !client->subscribed;
-                client->subscribed = true;
+                server_subscribe(server, client, request);
         } else {
                 client->state = CLIENT_WAITING;
                 enum control_done done =
@@ -215,6 +231,7 @@ void control_server_reply(struct control_server *server, uint64_t ticket, struct
                         continue;
 
                 client->state = CLIENT_OPEN;
+                client->heard_ns = clock_ns();
                 server_put(server, client, line);
                 take_lines(server, client);
                 server_flush(server, client);
@@ -237,6 +254,7 @@ static void read_client(struct control_server *server, struct client *client) {
         }
 
         client->in.n += (size_t)n;
+        client->heard_ns = clock_ns();
         take_lines(server, client);
 }
 
@@ -249,24 +267,29 @@ static void turn_away(int fd, enum control_fault fault, const char *text) {
                 (void)send(fd, out.p, out.n, MSG_NOSIGNAL | MSG_DONTWAIT); /* send it the error if possible */
 }
 
+static bool only_sits_there(const struct client *client) {
+        return client->state == CLIENT_NEW || (client->state == CLIENT_OPEN && !client->subscribed);
+}
+
 /* A free one, or that of a client which only sits there. NULL: there is none. */
 static struct client *server_place(struct control_server *server) {
-        uint64_t now = clock_ns();
-
-        for (size_t i = 0; i < CONTROL_CLIENTS_MAX; i++)
-                if (server->clients[i].state == CLIENT_FREE)
-                        return &server->clients[i];
+        struct client *silent = NULL;
 
         for (size_t i = 0; i < CONTROL_CLIENTS_MAX; i++) {
                 struct client *client = &server->clients[i];
 
-                if (client->state == CLIENT_NEW && now - client->since_ns > HELLO_MS * NS_PER_MS) {
-                        server_drop(server, client);
+                if (client->state == CLIENT_FREE)
                         return client;
-                }
+                if (only_sits_there(client) && (!silent || client->heard_ns < silent->heard_ns))
+                        silent = client;
         }
 
-        return NULL;
+        if (!silent || clock_ns() - silent->heard_ns <= SILENT_MS * NS_PER_MS)
+                return NULL;
+
+        server_note(server, "control: all places were taken, and the client that was silent for longest was dropped");
+        server_drop(server, silent);
+        return silent;
 }
 
 static void accept_one(struct control_server *server, int taken) {
@@ -291,7 +314,7 @@ static void accept_one(struct control_server *server, int taken) {
         *place = (struct client){ .state = CLIENT_NEW,
                                   .fd = take_fd(&fd),
                                   .ticket = ++server->last_ticket,
-                                  .since_ns = clock_ns(),
+                                  .heard_ns = clock_ns(),
                                   .by = "control",
                                   .in = BUF(CONTROL_LINE_MAX + 1),
                                   .out = BUF(CONTROL_OUT_MAX + LAST_WORDS) };

@@ -204,6 +204,16 @@ def test_what_is_no_request(sandbox, connect, bailey):
     assert control("status")["state"] == "running"
     # Those that never say hello keep nobody out for long.
     wait_for(lambda: time.sleep(0.5) or "running" in bailey("ps").text, "a place")
+    # Nor do those that say it and sit there, or that subscribe. Who is heard keeps its place.
+    sitting = [connect(child) for _ in range(31)]
+    wait_for(lambda: sitting[-1]("status") and "running" in bailey("ps").text, "a place")
+    for client in [control, *crowd, *sitting]:
+        client.close()
+    for _ in range(24):
+        connect(child)("subscribe")
+    with pytest.raises(Refused) as refused:
+        connect(child)("subscribe")
+    assert refused.value.code == "too-many" and "running" in bailey("ps").text
 
 
 REQUESTS = """
