@@ -153,6 +153,11 @@ def test_a_tool_that_does_not_listen(bridged, script, start, home, work):  # noq
     policy = script("trap '' HUP INT TERM QUIT USR1 USR2\necho begun\nwhile :; do sleep 0.1; done\n")
     done = bridged("own go > out & while ! grep -q begun out; do sleep 0.05; done; kill -TERM $!; sleep 0.3; echo end", policy=policy, limit=60)
     assert done.text.split() == ["end"] and not of_tools(), str(done)
+    # Many of them do not wait for one another: the grace is 5 s for all.
+    policy = script("trap '' HUP INT TERM QUIT USR1 USR2\necho begun\nexec sleep 1000\n")
+    done = bridged("for i in $(seq 20); do own go > out$i & done; for i in $(seq 20); do while ! grep -q begun out$i; do sleep 0.05; done; done; echo end",
+                   policy=policy, limit=40)
+    assert done.text.split() == ["end"] and not of_tools(), str(done)
 
 
 def test_a_tool_does_not_draw_on_a_question(script, closing, environment, home, work, origin, bailey):

@@ -586,9 +586,17 @@ void run_bridge_listen(struct run *run) {
                 log_error("bridged tools cannot be called: %s", strerror(errno));
 }
 
-/* The last words go out first: a process that ended is over, whoever waits for it. */
+static int left_until(uint64_t deadline_ns) {
+        uint64_t now_ns = clock_ns();
+
+        return now_ns < deadline_ns ? (int)((deadline_ns - now_ns) / NS_PER_MS) : 0;
+}
+
+/* The last words go out first: a process that ended is over, whoever waits for it. What the sandbox made is examined
+ * only then, since the tools may write: so all of them have one grace. */
 void run_bridge_end(struct run *run) {
         struct run_bridge *bridge = &run->bridge;
+        uint64_t deadline_ns;
 
         close_fd(&bridge->listener);
 
@@ -598,13 +606,14 @@ void run_bridge_end(struct run *run) {
                         call_abandon(run, call);
         }
 
+        deadline_ns = clock_ns() + GRACE_MS * NS_PER_MS;
         for (size_t i = 0; i < BRIDGE_CALLS; i++) {
                 struct bridge_call *call = &bridge->calls[i];
                 struct pollfd over = { .fd = call->pidfd, .events = POLLIN };
 
                 if (call->state != BRIDGE_ENDING)
                         continue;
-                if (poll(&over, 1, GRACE_MS) <= 0)
+                if (poll(&over, 1, left_until(deadline_ns)) <= 0)
                         kill(call->pid, SIGKILL);
 
                 (void)spawn_wait(call->pid);
