@@ -140,7 +140,15 @@ static int place_new(const char *beside, const char *path) {
         if (fd < 0)
                 return -1;
 
-        return rename(beside, path);
+        if (rename(beside, path) == 0)
+                return 0;
+
+        int error = errno;
+
+        unlink(path); /* empty, and ours */
+        errno = error;
+
+        return -1;
 }
 
 static int replace_file(const char *path, struct str content, mode_t mode, unsigned how, struct err *err) {
