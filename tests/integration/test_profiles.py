@@ -96,19 +96,32 @@ def test_a_program_chooses_its_profile_and_one_line_says_so(bailey, work, agent)
     assert "by the program's name" not in bailey("run", "--profile", "claude", "--", "claude", cwd=work, env=path).check().errors
 
 
-def test_a_program_of_the_workspace_chooses_nothing(bailey, work, agent):
-    """What is to be confined does not name its own grants, also not by a link."""
+def test_a_program_of_the_workspace_chooses_nothing(bailey, work, home, agent):
+    """What is to be confined does not name its own grants, also not by a link on the way to it."""
     agent("claude", place=work)
     (work / "links").mkdir()
     (work / "links/claude").symlink_to("/usr/bin/env")
+    agent("claude", place=home / "tools")
+    for place, target in (("file", work / "links/claude"), ("directory", work / "there/claude")):
+        (home / place).mkdir()
+        (home / place / "claude").symlink_to(target)
+    (work / "there").symlink_to(home / "tools")
+    seen = [word for name in ("file", "directory", "tools") for word in ("--read", str(home / name))]
     for program, env in (("./claude", {}), (str(work / "claude"), {}), ("claude", {"PATH": f"{work}:/usr/bin:/bin"}), ("links/claude", {}),
-                         ("claude", {"PATH": f"{work}/links:/usr/bin:/bin"})):
-        result = bailey("run", "--", program, cwd=work, env={"ANTHROPIC_API_KEY": KEY, **env}).check()
-        assert "by the program's name" not in result.errors and "ANTHROPIC_API_KEY" not in result.text
+                         ("claude", {"PATH": f"{work}/links:/usr/bin:/bin"}), ("claude", {"PATH": f"{home}/file:/usr/bin:/bin"}),
+                         (f"{home}/directory/claude", {})):
+        result = bailey("run", *seen, "--", program, cwd=work, env={"ANTHROPIC_API_KEY": KEY, **env})
+        assert "by the program's name" not in result.errors and "ANTHROPIC_API_KEY" not in result.text and result.status == 0, result
+        assert "if this starts claude: --profile claude" in result.errors, result
+    (home / "file/claude").unlink()
+    (home / "file/claude").symlink_to("../tools/claude")
+    result = bailey("run", *seen, "--", "../file/claude", cwd=work).check()
+    assert "profile claude, by the program's name" in result.errors, result
 
 
 @pytest.mark.parametrize("words,name", [("env A=1 claude", "claude"), ("npx -y @openai/codex@latest", "codex"), ("python3 -m aider", "aider"), ("nice true", None),
-                                        ("npm run codex", None), ("npm exec @google/gemini-cli", "gemini")])
+                                        ("npm run codex", None), ("npm exec @google/gemini-cli", "gemini"), ("nice -n 5 claude", "claude"),
+                                        ("env cat docs/claude", None)])
 def test_an_agent_that_another_program_starts(bailey, work, agent, words, name):
     """It gets nothing by itself; one line says what to write."""
     result = bailey("run", "--", *words.split(), cwd=work, env=agent(words.split()[0]))

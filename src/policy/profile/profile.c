@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/paths/path.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -126,23 +127,52 @@ static char *program_find(const char *program) {
         return NULL;
 }
 
-/* The program itself, or a link there that leads to it. */
+/* Replaces *ahead by what a link leads to and what comes behind it, or by only the latter. */
+static void way_go_on(char **ahead, struct str target, size_t walked) {
+        char *rest = str_format("%.*s%s%s", STR_FMT(target), target.n ? "/" : "", *ahead + walked);
+
+        free(*ahead);
+        *ahead = rest;
+}
+
+/* Whether the way to a file ends in the directory or has a link there: whoever writes such a link chooses the file.
+ * True if it cannot be known. */
+static bool leads_through(const char *path, const char *directory) {
+        enum { LINKS_MAX = 40 }; /* as the kernel has it */
+        cleanup(free_ptr) char *at = getcwd(NULL, 0), *ahead = str_dup(str_of(path));
+
+        for (size_t links = 0; at && ahead && links <= LINKS_MAX;) {
+                cleanup(free_ptr) char *next = NULL;
+                char target[PATH_MAX];
+                size_t n = strcspn(ahead, "/");
+                size_t walked = n + strspn(ahead + n, "/");
+
+                if (walked == 0)
+                        return path_is_within(at, directory);
+                if (path_normalise(n ? (struct str){ ahead, n } : STR("/"), at, &next) < 0)
+                        return true;
+
+                ssize_t size = readlink(next, target, sizeof target);
+                if (size >= 0 && path_is_within(next, directory))
+                        return true;
+
+                if (size >= 0) {
+                        links++;
+                        way_go_on(&ahead, (struct str){ target, (size_t)size }, walked);
+                } else {
+                        way_go_on(&ahead, STR(""), walked);
+                        free(at);
+                        at = take_ptr(&next);
+                }
+        }
+
+        return true;
+}
+
 static bool program_is_in(const char *program, const char *workspace) {
-        cleanup(free_ptr) char *found = program_find(program), *real = NULL, *directory = NULL;
-        char *slash;
+        cleanup(free_ptr) char *found = program_find(program);
 
-        if (!found)
-                return false;
-        real = realpath(found, NULL);
-        if (real && path_is_within(real, workspace))
-                return true;
-
-        slash = strrchr(found, '/');
-        if (slash && slash != found)
-                *slash = '\0';
-        directory = realpath(slash ? found : ".", NULL);
-
-        return directory && path_is_within(directory, workspace);
+        return found && leads_through(found, workspace);
 }
 
 /* Files of the user or of the system, which may be about any program. Nearly always there are none. */
@@ -212,19 +242,30 @@ static struct str plain_name(struct str word) {
         return word;
 }
 
-const char *profile_hinted(char *const argv[]) {
-        enum { WORDS_LOOKED_AT = 6 };
+static const char *built_in_of(struct str program) {
+        for (size_t i = 0; program.n > 0 && i < n_profiles_built_in; i++)
+                if (has_word(profiles_built_in[i].programs, program))
+                        return profiles_built_in[i].name;
+        return NULL;
+}
 
-        if (!argv[0] || !argv[1] || !starts_others(plain_name(str_of(argv[0])), argv[1]))
+/* What comes before the program that is to be started: an option, a setting, a number that an option takes, a verb. */
+static bool comes_before(const char *word) {
+        return word[0] == '-' || strchr(word, '=') || word[strspn(word, "0123456789")] == '\0' ||
+               has_word("exec, dlx, tool, x, run", str_of(word));
+}
+
+const char *profile_hinted(char *const argv[]) {
+        if (!argv[0])
                 return NULL;
 
-        for (size_t i = 1; i <= WORDS_LOOKED_AT && argv[i]; i++) {
-                struct str name = plain_name(str_of(argv[i]));
+        const char *own = built_in_of(plain_name(str_of(argv[0])));
+        if (own || !argv[1] || !starts_others(plain_name(str_of(argv[0])), argv[1]))
+                return own;
 
-                for (size_t k = 0; name.n > 0 && k < n_profiles_built_in; k++)
-                        if (has_word(profiles_built_in[k].programs, name))
-                                return profiles_built_in[k].name;
-        }
+        for (size_t i = 1; argv[i]; i++)
+                if (!comes_before(argv[i]))
+                        return built_in_of(plain_name(str_of(argv[i])));
 
         return NULL;
 }

@@ -26,12 +26,12 @@ int profile_open_file(const char *path, struct profile *ret, struct err *err);
 /* Whether everything in it can be laid over a policy. */
 int profile_check(const struct profile *profile, struct err *err);
 
-/* The profile whose programs have this one, as it would be found in PATH. A program in the workspace is part of the
- * confined code, and chooses nothing. NULL in *ret: none. */
+/* The profile whose programs have this one, as it would be found in PATH. A program in the workspace, or a link there
+ * on the way to it, is part of the confined code, and chooses nothing. NULL in *ret: none. */
 int profile_of_program(const char *program, const char *workspace, char **ret, struct err *err);
 
-/* The built-in profile of an agent that another program seems to start (`npx @openai/codex`, `env claude`), or NULL.
- * For a hint: nothing is granted by it. */
+/* The built-in profile of an agent that another program seems to start (`npx @openai/codex`, `env claude`), or of this
+ * one (`node_modules/.bin/claude`); NULL: none. For a hint: nothing is granted by it. */
 const char *profile_hinted(char *const argv[]);
 
 /* The text of a key at the top ("title"), "" without it; the list of one (programs, notes). */
