@@ -34,39 +34,30 @@ static bool introduce_remember(void) {
 
 static const char *describe_network(const struct policy *policy) {
         if (policy->mode == MODE_FULL_NETWORK)
-                return "it reaches any public host";
+                return "reaches any public host";
         if (policy->mode != MODE_WORKSPACE_WRITE_WHITELIST)
-                return "it reaches no host";
+                return "reaches no host";
         if (policy->network.allow.n == 0)
-                return "it reaches no host";
+                return "reaches no host";
         if (policy->profiles.n > 0)
-                return "it reaches only the hosts of its profile, and those that you allowed";
+                return "reaches its profile's hosts and those you allowed";
 
-        return "it reaches only the hosts that you allowed";
+        return "reaches the hosts you allowed";
 }
 
+/* Short, so that lines do not wrap: who reads them waits for something else. */
 static void introduce_say(const struct policy *policy) {
-        bool read_only = policy->mode == MODE_READ_ONLY;
-        const char *home =
-            home_is_own(policy) ? "has a home of its own instead of yours" : "finds your keys and passwords hidden";
+        const char *home = home_is_own(policy) ? "has its own home" : "finds your keys hidden";
         const char *network = describe_network(policy);
 
-        if (read_only)
-                log_notice(
-                    "there is no policy yet, so this holds: the command writes only in a /tmp of its own, %s, and %s",
-                    home, network);
+        if (policy->mode == MODE_READ_ONLY)
+                log_notice("no policy yet: it writes only in its own /tmp, %s, %s", home, network);
         else
-                log_notice(
-                    "there is no policy yet, so this holds: the command writes only in %s and a /tmp of its own, %s, "
-                    "and %s",
-                    policy->workspace, home, network);
+                log_notice("no policy yet: it writes only in %s and its own /tmp, %s, %s", policy->workspace, home,
+                           network);
 
-        log_notice(
-            "to change that: --allow HOST for one run (--allow @dev is what most projects want), --write PATH, or "
-            "`bailey init`, which writes a policy for this project");
-        log_notice(
-            "what was refused is told at the end; `bailey log` has all of it and `bailey why HOST|PATH` explains. "
-            "This is said once");
+        log_notice("to change: --allow HOST (@dev suits most), --write PATH, `bailey init`");
+        log_notice("refusals come at the end; see `bailey log`, `bailey why X`. Said once");
 }
 
 void run_introduce(const struct policy *policy) {
