@@ -51,7 +51,7 @@ static int add_root(struct import_source *source, const struct node *node, struc
 /* Codex takes it from the directory of its file. Below the project both are harmless; what leaves it is uncertain. */
 static int add_listed_root(struct import_source *source, const struct node *node, struct err *err) {
         cleanup(free_ptr) char *path = NULL;
-        bool relative = node->text.n > 0 && !strchr("/~$", node->text.p[0]);
+        bool relative = !import_is_anchored(node->text);
 
         if (relative && (path_normalise(node->text, source->model->workspace, &path) < 0 ||
                          !path_is_within(path, source->model->workspace)))
@@ -82,31 +82,6 @@ static int read_workspace_write(struct import_source *source, const struct node 
         };
 
         return import_keys(source, map, IMPORT_KEYS(keys), "an unknown key about the sandbox", true, err);
-}
-
-/* The key of the profile that the file chooses, else of the file. *ret is NULL if neither has it. */
-static int chosen_key(struct import_source *source, const struct node *root, struct str key, const struct node **ret,
-                      struct err *err) {
-        const struct node *name = node_get(root, STR("profile")), *all = node_get(root, STR("profiles"));
-        const struct node *profile;
-        int r;
-
-        *ret = node_get(root, key);
-        if (!name)
-                return 0;
-
-        r = import_want_text(source, name, err);
-        if (r < 0)
-                return r;
-
-        profile = all && all->kind == NODE_MAP ? node_get(all, name->text) : NULL;
-        if (!profile || profile->kind != NODE_MAP)
-                return node_error(source->document, name, err, "there is no profile %s in [profiles]",
-                                  show(name->text).text);
-
-        if (node_get(profile, key))
-                *ret = node_get(profile, key);
-        return 0;
 }
 
 /* The table counts only in its own mode. */
@@ -383,6 +358,215 @@ static int read_profile(struct import_source *source, const struct node *root, c
         return import_keys(source, profile, IMPORT_KEYS(keys), "an unknown key about permissions", true, err);
 }
 
+/* --- which of them counts --- */
+
+/* Codex's versions differ in whether a profile's mode wins over default_permissions, and in whether it counts at all:
+ * the strictest of what may count does. What [permissions] say has no place in that order. */
+enum choice_rank { RANK_UNKNOWN, RANK_READ_ONLY, RANK_WORKSPACE, RANK_WORKSPACE_WRITE, RANK_NAMED, RANK_FULL };
+
+static enum choice_rank rank_of(const struct import_choice *choice) {
+        static const struct {
+                const char *mode;
+                bool permissions;
+                enum choice_rank rank;
+        } known[] = {
+                { "read-only", false, RANK_READ_ONLY },     { "workspace-write", false, RANK_WORKSPACE_WRITE },
+                { "danger-full-access", false, RANK_FULL }, { ":read-only", true, RANK_READ_ONLY },
+                { ":workspace", true, RANK_WORKSPACE },     { ":danger-no-sandbox", true, RANK_FULL },
+                { ":danger-full-access", true, RANK_FULL },
+        };
+
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+                if (choice->permissions == known[i].permissions && strcmp(choice->mode, known[i].mode) == 0)
+                        return known[i].rank;
+
+        return choice->permissions ? RANK_NAMED : RANK_UNKNOWN;
+}
+
+static const struct node *choice_node(const struct node *map, bool permissions) {
+        return node_get(map, permissions ? STR("default_permissions") : STR("sandbox_mode"));
+}
+
+static int add_choice(struct import_source *source, const char *profile, const struct node *said, bool permissions,
+                      struct err *err) {
+        struct import_choice choice = { .permissions = permissions };
+        int r = said ? import_want_text(source, said, err) : 0;
+
+        if (r < 0)
+                return r;
+
+        choice.profile = profile ? str_dup(str_of(profile)) : NULL;
+        choice.mode = said ? str_dup(said->text) : NULL;
+
+        if ((profile && !choice.profile) || (said && !choice.mode) || vec_push(&source->model->choices, choice) < 0) {
+                free(choice.profile);
+                free(choice.mode);
+                return err_memory(err);
+        }
+
+        return 0;
+}
+
+/* In one file without a profile default_permissions win. */
+static int look_at_file(struct import_source *source, const struct node *root, struct err *err) {
+        bool permissions = choice_node(root, true) != NULL;
+
+        if (!choice_node(root, permissions))
+                return 0;
+
+        return add_choice(source, NULL, choice_node(root, permissions), permissions, err);
+}
+
+static int look_at_profiles(struct import_source *source, const struct node *all, struct err *err) {
+        int r = 0;
+
+        for (const struct node *node = all->first; r == 0 && node; node = node->next) {
+                cleanup(free_ptr) char *name = str_dup(node->key);
+
+                if (!name)
+                        return err_memory(err);
+                if (node->kind != NODE_MAP)
+                        continue;
+
+                r = add_choice(source, name, choice_node(node, true), true, err);
+                if (r == 0)
+                        r = add_choice(source, name, choice_node(node, false), false, err);
+        }
+
+        return r;
+}
+
+int import_codex_look(struct import_source *source, const struct node *root, struct err *err) {
+        struct import_model *model = source->model;
+        int r = import_want_map(source, root, err);
+
+        if (r < 0)
+                return r;
+
+        const struct node *name = node_get(root, STR("profile")), *all = node_get(root, STR("profiles"));
+        if (name && !model->profile) {
+                r = import_want_text(source, name, err);
+                if (r < 0)
+                        return r;
+
+                model->profile = str_dup(name->text);
+                model->profile_place = node_origin(source->document, name);
+                if (!model->profile || !model->profile_place)
+                        return err_memory(err);
+        }
+
+        r = look_at_file(source, root, err);
+        if (r == 0 && all && all->kind == NODE_MAP)
+                r = look_at_profiles(source, all, err);
+
+        return r;
+}
+
+/* The first of all files that says it; NULL: none does. */
+static const struct import_choice *first_choice(const struct import_model *model, bool of_profile, bool permissions) {
+        for (size_t i = 0; i < model->choices.n; i++) {
+                const struct import_choice *choice = &model->choices.p[i];
+                bool same =
+                    of_profile ? choice->profile && strcmp(choice->profile, model->profile) == 0 : !choice->profile;
+
+                if (same && choice->mode && (!of_profile || choice->permissions == permissions))
+                        return choice;
+        }
+
+        return NULL;
+}
+
+static bool profile_exists(const struct import_model *model) {
+        for (size_t i = 0; i < model->choices.n; i++)
+                if (model->choices.p[i].profile && strcmp(model->choices.p[i].profile, model->profile) == 0)
+                        return true;
+        return false;
+}
+
+/* *choice becomes the stricter of both. */
+static int choose_stricter(struct import_source *source, const struct node *where, const struct import_choice *other,
+                           const struct import_choice **choice, struct err *err) {
+        if (!*choice)
+                *choice = other;
+        if (!other || (strcmp((*choice)->mode, other->mode) == 0 && (*choice)->permissions == other->permissions))
+                return 0;
+
+        enum choice_rank one = rank_of(*choice), two = rank_of(other);
+        bool known = one != RANK_UNKNOWN && two != RANK_UNKNOWN && one != RANK_FULL && two != RANK_FULL;
+
+        if (known && (one == RANK_NAMED || two == RANK_NAMED))
+                return node_error(source->document, where, err,
+                                  "it depends on Codex's version whether %s or %s counts, and neither is the stricter "
+                                  "one; leave one of them",
+                                  show(str_of((*choice)->mode)).text, show(str_of(other->mode)).text);
+
+        if (two < one)
+                *choice = other;
+
+        return import_say(source, where, false, err,
+                          "it depends on Codex's version whether the profile counts: the stricter one does, %s",
+                          show(str_of((*choice)->mode)).text);
+}
+
+/* Where this file says it, else `otherwise`. */
+static const struct node *find_said(const struct import_model *model, const struct node *root,
+                                    const struct import_choice *choice, const struct node *otherwise) {
+        const struct node *all = node_get(root, STR("profiles")), *own = choice_node(root, choice->permissions);
+        const struct node *profile = NULL, *said = NULL;
+
+        if (all && all->kind == NODE_MAP && model->profile)
+                profile = node_get(all, str_of(model->profile));
+        if (profile && profile->kind == NODE_MAP)
+                said = choice_node(profile, choice->permissions);
+
+        if (said && is_word(said, choice->mode))
+                return said;
+        if (own && is_word(own, choice->mode))
+                return own;
+
+        return otherwise;
+}
+
+/* The first file with a mode, or with a profile that has one, decides. What it decides is the same in every file. */
+static int decide(struct import_source *source, const struct node *root, struct err *err) {
+        struct import_model *model = source->model;
+        const struct node *where = node_get(root, STR("profile"));
+        const struct import_choice *choice = NULL, *by_mode = NULL, *by_permissions = NULL;
+        int r;
+
+        if (model->profile && !profile_exists(model))
+                return err_set(err, EINVAL, "%s: there is no profile %s in [profiles]", model->profile_place,
+                               show(str_of(model->profile)).text);
+
+        if (model->profile) {
+                by_mode = first_choice(model, true, false);
+                by_permissions = first_choice(model, true, true);
+        }
+
+        if (!by_mode && !by_permissions)
+                where = NULL;
+        if (!where)
+                where = choice_node(root, choice_node(root, true) != NULL);
+        if (!where)
+                return 0;
+
+        model->mode_decided = true;
+        choice = first_choice(model, false, false);
+        r = choose_stricter(source, where, by_mode, &choice, err);
+        if (r == 0)
+                r = choose_stricter(source, where, by_permissions, &choice, err);
+        if (r < 0 || !choice)
+                return r;
+
+        struct node said = *find_said(model, root, choice, where);
+        said.text = str_of(choice->mode);
+
+        if (choice->permissions)
+                return read_profile(source, root, &said, err);
+
+        return read_mode(source, root, &said, err);
+}
+
 /* Which variables programs get. Some that Bailey passes on may be left out there. */
 static int read_environment(struct import_source *source, const struct node *map, struct err *err) {
         static const struct import_key keys[] = {
@@ -411,18 +595,8 @@ int import_codex(struct import_source *source, const struct node *root, struct e
         if (r < 0)
                 return r;
 
-        const struct node *permissions = NULL, *mode = NULL;
         if (!source->model->mode_decided)
-                r = chosen_key(source, root, STR("default_permissions"), &permissions, err);
-        if (r == 0 && !source->model->mode_decided)
-                r = chosen_key(source, root, STR("sandbox_mode"), &mode, err);
-
-        if (r == 0 && permissions)
-                r = read_profile(source, root, permissions, err);
-        else if (r == 0 && mode)
-                r = read_mode(source, root, mode, err);
-        source->model->mode_decided |= permissions || mode;
-
+                r = decide(source, root, err);
         if (r < 0)
                 return r;
 

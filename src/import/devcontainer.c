@@ -8,6 +8,7 @@
  */
 #include "base/cleanup.h"
 #include "import/import_source.h"
+#include "import/script.h"
 #include "policy/check.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ enum list_kind { LIST_NONE, LIST_LOOP, LIST_ARRAY };
 
 struct host_list {
         enum list_kind kind;
-        bool refuses; /* its hosts are shut out */
+        enum list_fate fate;
 };
 
 static bool is_host_word(struct str word) {
@@ -37,7 +38,7 @@ static bool is_host_word(struct str word) {
         return dot && check_plain_pattern(word, NULL) == 0;
 }
 
-static int add_host(struct import_source *source, struct str word, const struct list_place *place, bool refuses,
+static int add_host(struct import_source *source, struct str word, const struct list_place *place, enum list_fate fate,
                     struct err *err) {
         const struct node node = {
                 .kind = NODE_SCALAR, .quoted = true, .text = word, .line = place->line, .column = place->column
@@ -47,8 +48,11 @@ static int add_host(struct import_source *source, struct str word, const struct 
 
         if (r < 0)
                 return r;
-        if (refuses)
+        if (fate == FATE_REFUSED)
                 return import_deny_host(source, &node, word, err);
+        if (fate == FATE_UNKNOWN)
+                return import_say(source, &node, false, err,
+                                  "it is not certain that the script lets this host through");
         if (is_host_word(word))
                 return import_allow_host(source, &node, word, err);
         return import_say(source, &node, false, err, "not the plain name of a host");
@@ -87,7 +91,7 @@ static int read_words(struct import_source *source, struct str line, size_t from
                                 return err_set(err, EINVAL, "%s:%u:%u: the quoted word has no end on this line",
                                                document_name(source->document), number, place.column);
 
-                        r = add_host(source, str_n(line.p + start, i - start), &place, list->refuses, err);
+                        r = add_host(source, str_n(line.p + start, i - start), &place, list->fate, err);
                         i++;
                         continue;
                 }
@@ -98,7 +102,7 @@ static int read_words(struct import_source *source, struct str line, size_t from
                 if (i == start)
                         i++;
 
-                r = add_host(source, str_n(line.p + start, i - start), &place, list->refuses, err);
+                r = add_host(source, str_n(line.p + start, i - start), &place, list->fate, err);
         }
 
         return r;
@@ -111,25 +115,6 @@ static bool has_word(struct str text, const char *const *words) {
                         if (strncasecmp(text.p + i, *words, n) == 0)
                                 return true;
         return false;
-}
-
-/* Whether the loop that begins with the line shuts its hosts out: up to its end, or to the end of the script. */
-static bool loop_refuses(struct str line, struct str rest) {
-        enum { LOOP_LINES_MAX = 100 };
-        static const char *const refusals[] = { "DROP", "REJECT", "block", "deny", "0.0.0.0", NULL };
-        size_t lines = 0;
-
-        do {
-                struct str trimmed = str_trim(line);
-                bool comment = trimmed.n > 0 && trimmed.p[0] == '#';
-
-                if (!comment && has_word(trimmed, refusals))
-                        return true;
-                if (str_starts(trimmed, STR("done")) || str_ends(trimmed, STR("done")))
-                        return false;
-        } while (++lines < LOOP_LINES_MAX && str_split(&rest, '\n', &line));
-
-        return lines == LOOP_LINES_MAX; /* what has no end in sight is not taken for an allowance */
 }
 
 /* The name of a variable that the line sets to a list, after words that may stand before it; else empty. */
@@ -157,17 +142,16 @@ static struct str array_name(struct str trimmed) {
 }
 
 /* Where a list of words begins on this line, or -1. An array is recognised by its name. */
-static ptrdiff_t list_start(struct str line, struct str rest, struct host_list *ret) {
+static ptrdiff_t list_start(struct script *script, struct str line, struct host_list *ret) {
         static const char *const loops[] = { "for domain in ", "for host in ", "for d in ", "for h in " };
         static const char *const hosts[] = { "DOMAIN", "HOST", NULL };
-        static const char *const refusals[] = { "BLOCK",   "DENY",     "DENIED", "FORBID", "BANNED",  "REJECT",
-                                                "DROPPED", "DISALLOW", "REFUSE", "BLACK",  "EXCLUDE", NULL };
         struct str trimmed = str_trim(line);
         size_t before = (size_t)(trimmed.p - line.p);
 
         for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
                 if (str_starts(trimmed, str_of(loops[i])) && !memchr(trimmed.p, '$', trimmed.n)) {
-                        *ret = (struct host_list){ LIST_LOOP, loop_refuses(line, rest) };
+                        *ret = (struct host_list){ LIST_LOOP,
+                                                   script_loop_fate(script, (size_t)(line.p - script->text.p)) };
                         return (ptrdiff_t)(before + strlen(loops[i]));
                 }
 
@@ -175,7 +159,7 @@ static ptrdiff_t list_start(struct str line, struct str rest, struct host_list *
         if (name.n == 0 || !has_word(name, hosts))
                 return -1;
 
-        *ret = (struct host_list){ LIST_ARRAY, has_word(name, refusals) };
+        *ret = (struct host_list){ LIST_ARRAY, script_array_fate(script, name) };
         return (ptrdiff_t)before + str_find(trimmed, '=') + 2;
 }
 
@@ -204,17 +188,20 @@ static int add_fixed(struct import_source *source, struct err *err) {
         return r;
 }
 
-int import_devcontainer(struct import_source *source, struct str script, struct err *err) {
-        struct host_list list = { LIST_NONE, false };
+int import_devcontainer(struct import_source *source, struct str text, struct err *err) {
+        struct host_list list = { LIST_NONE, FATE_UNKNOWN };
         bool in_list = false, ended, found = false;
-        struct str rest = script, line;
+        struct str rest = text, line;
+        struct script script;
         int r = 0;
+
+        script_read(text, &script);
 
         import_start_listed(source->model, true);
         source->model->reads_listed = true;
 
         for (uint32_t number = 1; r == 0 && str_split(&rest, '\n', &line); number++) {
-                ptrdiff_t start = in_list ? 0 : list_start(line, rest, &list);
+                ptrdiff_t start = in_list ? 0 : list_start(&script, line, &list);
                 const struct node node = { .kind = NODE_SCALAR,
                                            .quoted = true,
                                            .text = STR("api.github.com/meta"),
@@ -231,7 +218,7 @@ int import_devcontainer(struct import_source *source, struct str script, struct 
                         continue;
 
                 in_list = true;
-                found |= !list.refuses;
+                found |= list.fate != FATE_REFUSED;
                 ended = false;
                 r = read_words(source, line, (size_t)start, number, &list, &ended, err);
                 in_list = !ended;

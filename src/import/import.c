@@ -140,7 +140,11 @@ static enum file_kind kind_of(const char *tool, const char *path) {
         return KIND_JSONC;
 }
 
-static import_handler *reader_of(const char *tool, enum file_kind kind) {
+static import_handler *reader_of(const struct import_model *model, enum file_kind kind) {
+        const char *tool = model->tool;
+
+        if (model->looking)
+                return import_codex_look;
         if (strcmp(tool, "claude") == 0)
                 return import_claude;
         if (strcmp(tool, "srt") == 0)
@@ -188,6 +192,8 @@ static int read_text(struct import_source *source, enum file_kind kind, struct s
 
         if (!name)
                 return err_memory(err);
+        if (source->model->looking && kind != KIND_TOML)
+                return 0;
 
         r = import_parse(kind, text, name, &document, err);
         if (r < 0)
@@ -203,12 +209,27 @@ static int read_text(struct import_source *source, enum file_kind kind, struct s
         if (kind == KIND_SCRIPT)
                 r = import_devcontainer(source, text, err);
         else
-                r = reader_of(source->model->tool, kind)(source, document_root(document), err);
+                r = reader_of(source->model, kind)(source, document_root(document), err);
 
-        if (r < 0)
+        if (r < 0 || source->model->looking)
                 return r;
 
         return import_words_add(&source->model->files, str_of(source->path), err);
+}
+
+/* The last "/.claude/" of a path, if this directory is not around the one that has `around` bytes: Claude keeps
+ * projects of its own in it. */
+static const char *last_claude(const char *path, size_t around) {
+        static const char name[] = "/.claude";
+        const char *found = NULL;
+
+        for (const char *p = path; (p = strstr(p, "/.claude/")); p += strlen(name))
+                found = p;
+
+        if (found && (size_t)(found - path) + strlen(name) < around)
+                return NULL;
+
+        return found;
 }
 
 /* What Claude's settings mean by "/x" and, elsewhere in them, by "x" hangs on where the file is. In a project it is the
@@ -217,7 +238,7 @@ static int read_text(struct import_source *source, enum file_kind kind, struct s
 static int claude_roots(struct import_source *source, const char *in_home, char **ret_own, struct err *err) {
         const struct import_model *model = source->model;
         bool inside = path_is_within(source->path, model->workspace);
-        const char *settings = strstr(source->path, "/.claude/");
+        const char *settings = last_claude(source->path, inside ? strlen(model->workspace) : 0);
         size_t n = 0;
 
         if (inside && !settings)
@@ -426,21 +447,31 @@ static int import_finish(struct import_model *model, struct import_result *ret, 
         return 0;
 }
 
+static int read_all(struct import_model *model, const struct import_request *request, struct err *err) {
+        if (request->n_files > 0)
+                return read_named(model, request, err);
+
+        return read_places(model, err);
+}
+
 int import_make(const struct import_request *request, struct import_result *ret, struct err *err) {
         cleanup(free_ptr) char *workspace = realpath(text_or(request->workspace, "."), NULL);
         cleanup(free_ptr) char *home = path_home() ? realpath(path_home(), NULL) : NULL;
         cleanup(import_model_done) struct import_model model = { .tool = request->tool, .workspace = workspace };
-        int r;
+        int r = 0;
 
         if (!workspace)
                 return err_errno(err, "cannot find the directory %s",
                                  show(str_of(text_or(request->workspace, "."))).text);
 
         model.home = text_or(home, "/nonexistent");
-        if (request->n_files > 0)
-                r = read_named(&model, request, err);
-        else
-                r = read_places(&model, err);
+        model.looking = strcmp(model.tool, "codex") == 0;
+        if (model.looking)
+                r = read_all(&model, request, err);
+
+        model.looking = false;
+        if (r == 0)
+                r = read_all(&model, request, err);
         if (r < 0)
                 return r;
 
@@ -452,7 +483,7 @@ int import_make_text(const char *tool, const char *kind, struct str text, const 
         cleanup(import_model_done) struct import_model model = { .tool = tool, .workspace = workspace, .home = home };
         struct import_source source = { .model = &model, .path = "input", .root = workspace };
         enum file_kind which = KIND_JSONC;
-        int r;
+        int r = 0;
 
         if (strcmp(kind, "toml") == 0)
                 which = KIND_TOML;
@@ -461,7 +492,13 @@ int import_make_text(const char *tool, const char *kind, struct str text, const 
         else if (strcmp(kind, "sh") == 0)
                 which = KIND_SCRIPT;
 
-        r = read_text(&source, which, text, err);
+        model.looking = strcmp(tool, "codex") == 0;
+        if (model.looking)
+                r = read_text(&source, which, text, err);
+
+        model.looking = false;
+        if (r == 0)
+                r = read_text(&source, which, text, err);
         if (r < 0)
                 return r;
 

@@ -52,6 +52,36 @@ int import_add_literal(struct buf *out, struct str text) {
         return r;
 }
 
+/* How many bytes name the home by its variable, with the slash behind it; 0: none do. */
+static size_t home_variable(struct str text) {
+        static const char *const names[] = { "$HOME", "${HOME}" };
+
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+                size_t n = strlen(names[i]);
+
+                if (str_starts(text, str_of(names[i])) && (text.n == n || text.p[n] == '/'))
+                        return text.n == n ? n : n + 1;
+        }
+
+        return 0;
+}
+
+bool import_is_anchored(struct str text) {
+        return text.n > 0 && (strchr("/~", text.p[0]) || home_variable(text) > 0);
+}
+
+/* Whether the text names a variable, as a shell does. Names in small letters are files of web frameworks: "$id.tsx". */
+static bool has_variable(struct str text) {
+        for (size_t i = 0; i + 1 < text.n; i++) {
+                char next = text.p[i + 1];
+
+                if (text.p[i] == '$' && (strchr("{(_", next) || (next >= 'A' && next <= 'Z')))
+                        return true;
+        }
+
+        return false;
+}
+
 /* What the text hangs on, and the rest of it. */
 static struct str take_anchor(const struct import_source *source, enum import_anchor anchor, const char *root,
                               struct str *text) {
@@ -67,8 +97,8 @@ static struct str take_anchor(const struct import_source *source, enum import_an
                 return str_of(source->model->home);
         }
 
-        if (str_starts(*text, STR("$HOME/")) || str_starts(*text, STR("${HOME}/"))) {
-                *text = str_skip(*text, text->p[1] == '{' ? 8 : 6);
+        if (home_variable(*text) > 0) {
+                *text = str_skip(*text, home_variable(*text));
                 return str_of(source->model->home);
         }
 
@@ -89,7 +119,7 @@ static bool hangs_on_file(struct str text, enum import_anchor anchor) {
         if (anchor == ANCHOR_GITIGNORE)
                 return text.n > 0 && text.p[0] == '/' && !str_starts(text, STR("//"));
 
-        return text.n > 0 && !strchr("/~$", text.p[0]);
+        return !import_is_anchored(text);
 }
 
 static bool has_slash_inside(struct str text) {
@@ -99,8 +129,7 @@ static bool has_slash_inside(struct str text) {
 /* Absolute, not yet normalised. */
 static int join_anchor(const struct import_source *source, struct str text, enum import_anchor anchor, const char *root,
                        bool in_glob, struct buf *out) {
-        bool floats =
-            anchor == ANCHOR_GITIGNORE && text.n > 0 && text.p[0] != '/' && text.p[0] != '~' && !has_slash_inside(text);
+        bool floats = anchor == ANCHOR_GITIGNORE && text.n > 0 && !import_is_anchored(text) && !has_slash_inside(text);
         int r;
 
         struct str base = take_anchor(source, anchor, root, &text);
@@ -122,7 +151,7 @@ static int join_anchor(const struct import_source *source, struct str text, enum
 
 /* --- forms that are no globs of ours --- */
 
-/* Negated alternatives, backslashes, and what climbs out of a part that is not known. */
+/* Negated alternatives, backslashes, variables, and what climbs out of a part that is not known. */
 static bool is_unsayable(struct str text) {
         bool magic_before = false;
         struct str rest = text, part;
@@ -133,6 +162,9 @@ static bool is_unsayable(struct str text) {
                 if (text.p[i] == '(' && i > 0 && strchr("!@+?*", text.p[i - 1]))
                         return true;
         }
+
+        if (has_variable(text))
+                return true;
 
         while (str_split(&rest, '/', &part)) {
                 if (magic_before && str_is(part, ".."))
@@ -150,7 +182,7 @@ static int deny_around(struct import_source *source, const struct node *node, en
         cleanup(free_ptr) char *path = NULL;
         int r;
 
-        while (end < text.n && !strchr("*?[{}\\(!@+", text.p[end])) {
+        while (end < text.n && !strchr("*?[{}\\(!@+$", text.p[end])) {
                 if (text.p[end] == '/')
                         slash = end;
                 end++;
@@ -192,29 +224,108 @@ static bool find_braces(struct str text, size_t *ret_open, size_t *ret_close) {
         return false;
 }
 
-/* A class that begins with "!" is a negated one here and not everywhere, and names of classes are not known here: any
- * character. */
+/* --- classes of characters --- */
+
+/* Tools differ in where a class ends: whether a "]" at its begin and one in "[:alpha:]" end it. */
+enum { READ_FIRST = 1, READ_NAMED = 2, CLASS_READINGS = 4, CLASS_NAME_MAX = 256 };
+
+/* Behind "[:alpha:]", "[=a=]" or "[.x.]" at i; i if there is none. */
+static size_t skip_named_class(struct str part, size_t i) {
+        if (i + 1 >= part.n || part.p[i] != '[' || !strchr(":=.", part.p[i + 1]))
+                return i;
+
+        for (size_t k = i + 2; k + 1 < part.n && k - i < CLASS_NAME_MAX; k++)
+                if (part.p[k] == part.p[i + 1] && part.p[k + 1] == ']')
+                        return k + 2;
+
+        return i;
+}
+
+/* Where the class that begins at `start` ends by this reading; part.n: it does not, and "[" stands for itself. */
+static size_t class_end(struct str part, size_t start, unsigned reading) {
+        size_t i = start + 1;
+
+        if (i < part.n && strchr("!^", part.p[i]))
+                i++;
+        if ((reading & READ_FIRST) && i < part.n && part.p[i] == ']')
+                i++;
+
+        while (i < part.n && part.p[i] != ']') {
+                size_t behind = reading & READ_NAMED ? skip_named_class(part, i) : i;
+
+                i = behind > i ? behind : i + 1;
+        }
+
+        return i;
+}
+
+struct char_class {
+        size_t start, n_ends;
+        size_t ends[CLASS_READINGS]; /* each once; the component's end: no class */
+        size_t part_end;
+};
+
+static struct char_class read_class(struct str text, size_t start) {
+        struct char_class class = { .start = start };
+        ptrdiff_t slash = str_find(str_skip(text, start), '/');
+
+        class.part_end = slash < 0 ? text.n : start + (size_t)slash;
+
+        for (unsigned reading = 0; reading < CLASS_READINGS; reading++) {
+                size_t end = class_end(str_first(text, class.part_end), start, reading);
+                bool known = false;
+
+                for (size_t i = 0; i < class.n_ends; i++)
+                        known |= class.ends[i] == end;
+                if (!known)
+                        class.ends[class.n_ends++] = end;
+        }
+
+        return class;
+}
+
+/* Whether some reading has no end before the slash, but may have one behind it. */
+static bool class_may_span(struct str text, const struct char_class *class) {
+        bool open = false;
+
+        for (size_t i = 0; i < class->n_ends; i++)
+                open |= class->ends[i] == class->part_end;
+
+        return open && str_find(str_skip(text, class->part_end), ']') >= 0;
+}
+
+/* The first class that tools read in several ways. *ret_spans: one of them takes in a slash. */
+static bool find_doubtful_class(struct str text, struct char_class *ret, bool *ret_spans) {
+        ptrdiff_t last = str_rfind(text, ']');
+
+        for (size_t i = 0; (ptrdiff_t)i < last; i++) {
+                if (text.p[i] != '[')
+                        continue;
+
+                *ret = read_class(text, i);
+                *ret_spans = class_may_span(text, ret);
+                if (*ret_spans || ret->n_ends > 1)
+                        return true;
+                if (ret->ends[0] < ret->part_end)
+                        i = ret->ends[0];
+        }
+
+        return false;
+}
+
+/* A class that begins with "!" or "^" is a negated one here and not everywhere: any character. Its end is beyond doubt.
+ */
 static int respell_class(struct str part, size_t *i, struct buf *out) {
-        size_t end = *i + 2;
+        size_t start = *i, end = class_end(part, start, 0);
 
-        while (end < part.n && part.p[end] != ']')
-                end++;
-
-        struct str class = str_n(part.p + *i, end - *i);
-        bool differs = class.n > 1 && (class.p[1] == '!' || memmem(class.p, class.n, "[:", 2));
         if (end >= part.n)
                 return buf_add_char(out, '['); /* it has no end, and stands for itself */
 
-        if (!differs) {
-                *i = end;
-                return buf_append(out, str_n(class.p, class.n + 1));
-        }
-
-        while (end + 1 < part.n && part.p[end + 1] == ']') /* "[[:alpha:]]" */
-                end++;
-
         *i = end;
-        return buf_add_char(out, '?');
+        if (strchr("!^", part.p[start + 1]))
+                return buf_add_char(out, '?');
+
+        return buf_append(out, str_n(part.p + start, end - start + 1));
 }
 
 /* One component. "**" beside other characters is a "*" here, and elsewhere also stands for "/". *ret_ended: what comes
@@ -289,6 +400,47 @@ static int deny_one(struct import_source *source, const struct node *node, enum 
         return add_path(source, node, list, path, err);
 }
 
+/* Every way in which the text's classes can be read. */
+static int deny_readings(struct import_source *source, const struct node *node, enum import_list list, struct str text,
+                         unsigned *left, struct err *err) {
+        struct char_class class = { 0 };
+        bool spans = false;
+        int r = 0;
+
+        if (*left == 0)
+                return node_error(source->document, node, err, "%s has more than %d readings", show(text).text,
+                                  BRACES_MAX);
+
+        if (is_unsayable(text) || !find_doubtful_class(text, &class, &spans)) {
+                --*left;
+                return deny_one(source, node, list, text, err);
+        }
+
+        if (spans)
+                return deny_around(source, node, list, text, err);
+
+        for (size_t i = 0; r == 0 && i < class.n_ends; i++) {
+                bool open = class.ends[i] == class.part_end;
+                struct str rest = str_skip(text, open ? class.start + 1 : class.ends[i] + 1);
+                cleanup(free_ptr) char *spelled =
+                    str_format("%.*s%s%.*s", (int)class.start, text.p, open ? "[[]" : "?", STR_FMT(rest));
+
+                if (spelled)
+                        r = deny_readings(source, node, list, str_of(spelled), left, err);
+                else
+                        r = err_memory(err);
+        }
+
+        return r;
+}
+
+/* Whether the brackets at `open` and `close` are characters of a class to some tools. */
+static bool braces_in_class(struct str text, size_t open, size_t close) {
+        struct str before = str_first(text, open);
+
+        return str_rfind(before, '[') > str_rfind(before, ']') && str_find(str_skip(text, close), ']') >= 0;
+}
+
 static int deny_spelled(struct import_source *source, const struct node *node, enum import_list list, struct str text,
                         unsigned *left, struct err *err) {
         size_t open, close;
@@ -299,13 +451,11 @@ static int deny_spelled(struct import_source *source, const struct node *node, e
                 return node_error(source->document, node, err, "%s has more than %d alternatives", show(text).text,
                                   BRACES_MAX);
 
-        if (!find_braces(text, &open, &close)) {
-                --*left;
-                return deny_one(source, node, list, text, err);
-        }
+        if (!find_braces(text, &open, &close))
+                return deny_readings(source, node, list, text, left, err);
 
         choices = str_n(text.p + open + 1, close - open - 1);
-        if (str_find(choices, ',') < 0)
+        if (str_find(choices, ',') < 0 || braces_in_class(text, open, close))
                 return deny_around(source, node, list, text, err);
 
         for (bool more = true; r == 0 && more;) {
@@ -351,12 +501,17 @@ static int grant_path(struct import_source *source, const struct node *node, str
                 return node_error(source->document, node, err, "the path is too long");
 
         text = buf_str(&absolute);
-        while (text.n > 3 && (str_ends(text, STR("/**")) || str_ends(text, STR("/"))))
+        while (text.n > 3 && !source->literal && (str_ends(text, STR("/**")) || str_ends(text, STR("/"))))
                 text = str_first(text, text.n - (text.p[text.n - 1] == '/' ? 1 : 3));
 
-        if (str_is(text, "/**"))
+        if (str_is(text, "/**") && !source->literal)
                 text = STR("/");
 
+        if (source->literal && (glob_has_magic(text) || is_unsayable(text)))
+                return import_say(source, node, false, err,
+                                  "no path with such characters can be granted; grant the directory around it instead");
+        if (has_variable(text))
+                return import_say(source, node, false, err, "what a variable stands for is not known here");
         if (glob_has_magic(text) || is_unsayable(text))
                 return import_say(source, node, false, err,
                                   "a grant names its path: globs can only take away; grant the directory instead");
@@ -395,6 +550,11 @@ int import_path(struct import_source *source, const struct node *node, struct st
 
         if (is_grant(list))
                 return grant_path(source, node, text, list, anchor, err);
+
+        if (text.p[0] == '$' && !source->literal && !import_is_anchored(text) && has_variable(text))
+                return node_error(source->document, node, err,
+                                  "%s: what the variable stands for is not known here; write the path out",
+                                  show(text).text);
 
         r = deny_path(source, node, text, list, anchor, source->root, err);
         for (size_t i = 0; r == 0 && i < IMPORT_ROOTS_MAX && source->other_roots[i] && hangs_on_file(text, anchor); i++)

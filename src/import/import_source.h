@@ -69,6 +69,9 @@ enum import_anchor {
 int import_path(struct import_source *source, const struct node *node, struct str text, enum import_list list,
                 enum import_anchor anchor, struct err *err);
 
+/* Whether the path hangs on the root or on the home, and not on a file's place. */
+bool import_is_anchored(struct str text);
+
 /* A socket that programs may connect to. A directory in its place would open the files in it. */
 int import_socket(struct import_source *source, const struct node *node, struct str text, struct err *err);
 
@@ -84,8 +87,10 @@ int import_command_argv(struct import_source *source, const struct node *node, c
 /* Readers, one for each tool. The document is open; nothing but the model is changed. */
 import_handler import_claude, import_srt, import_codex, import_codex_rules, import_fence, import_gemini,
     import_gemini_policy;
+/* The first reading of Codex's files: see import/model.h. */
+import_handler import_codex_look;
 /* The firewall script of a development container is no tree. */
-int import_devcontainer(struct import_source *source, struct str script, struct err *err);
+int import_devcontainer(struct import_source *source, struct str text, struct err *err);
 
 /* Sections that Claude's settings have from srt's. */
 int import_srt_network(struct import_source *source, const struct node *map, struct err *err);

@@ -62,6 +62,16 @@ void import_model_done(struct import_model *model) {
         }
 
         vec_done(&model->credentials);
+
+        for (size_t i = 0; i < model->choices.n; i++) {
+                free(model->choices.p[i].profile);
+                free(model->choices.p[i].mode);
+        }
+
+        vec_done(&model->choices);
+        free(model->profile);
+        free(model->profile_place);
+
         for (size_t i = 0; i < model->hidden.n; i++) {
                 free(model->hidden.p[i].name);
                 free(model->hidden.p[i].place);

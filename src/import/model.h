@@ -49,6 +49,13 @@ struct import_credential {
         import_words hosts;
 };
 
+/* How Codex confines, by a word of sandbox_mode or by a name of default_permissions. */
+struct import_choice {
+        char *profile; /* that says it; NULL: the file itself does */
+        char *mode;    /* NULL: there is this profile, and it says nothing */
+        bool permissions;
+};
+
 /* A variable that the source keeps from programs. Inside it is there, and empty. */
 struct import_variable {
         char *name, *place;
@@ -79,6 +86,10 @@ struct import_model {
         bool asks, strict;     /* a person is asked about other hosts; nobody is, whatever another file says */
         /* Files come with the one that counts most first: what it says, others cannot say otherwise. */
         bool mode_decided, network_decided, paths_decided;
+        /* Codex merges its files before it looks for the profile: a first reading (`looking`) collects these. */
+        bool looking;
+        VEC(struct import_choice) choices;
+        char *profile, *profile_place; /* the chosen one, or NULL */
         char *upstream_proxy;
         bool rules_grant_no_hosts, rules_grant_no_writes; /* entries that are `by_rule` do not count */
         bool reads_strict;        /* and the directories of the system are not among them by themselves */

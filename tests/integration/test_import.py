@@ -81,6 +81,34 @@ def test_the_project_s_codex_settings_come_first(imported, home, work):
     assert result.status == 1 and result.out == b"" and ".codex/config.toml:1:16: danger-full-access means no sandbox at all" in result.errors
 
 
+SAFE = '[profiles.safe]\nsandbox_mode = "read-only"\n'
+
+
+@pytest.mark.parametrize("project,own", [
+    ('sandbox_mode = "workspace-write"\n', 'profile = "safe"\n' + SAFE),
+    ('sandbox_mode = "workspace-write"\n' + SAFE, 'profile = "safe"\n'),
+    ('profile = "safe"\n', 'sandbox_mode = "workspace-write"\n' + SAFE),
+    ('profile = "safe"\n[profiles.safe]\nsandbox_mode = "workspace-write"\n', 'sandbox_mode = "read-only"\n'),
+], ids=["home", "split", "split back", "file"])
+def test_codex_finds_its_profile_in_all_files(project, own, imported, home, work):
+    """Codex merges its files before it looks for the profile, and the stricter of what may count does."""
+    for place, text in ((home, own), (work, project)):
+        (place / ".codex").mkdir()
+        (place / ".codex/config.toml").write_text(text)
+    text = imported("codex").check().text
+    assert "\nmode: read-only\n" in text and "whether the profile counts" in text
+    (work / ".codex/config.toml").write_text('default_permissions = "m"\nprofile = "safe"\n[permissions.m.filesystem]\n"/x" = "write"\n' + SAFE)
+    result = imported("codex")
+    assert result.status == 1 and ".codex/config.toml:2:11: it depends on Codex's version whether" in result.errors, result
+
+
+def test_a_variable_that_a_denial_begins_with(imported, work):
+    """What it stands for is not known: the denial is not lost."""
+    (work / "in.json").write_text('{"filesystem": {"denyRead": ["$PWD/x"]}}')
+    result = imported("srt", "in.json")
+    assert result.status == 1 and "in.json:1:30: '$PWD/x': what the variable stands for is not known" in result.errors, result
+
+
 def test_writing(imported, work):
     """Never without --write, never over something without --force; whole, and no link is followed."""
     (work / "s.json").write_text(GOOD["srt"])
@@ -330,6 +358,17 @@ NARROW = {
                           ['{WORK}/app/[[]id]"', '{WORK}/{a,b}[*]"']),
     "stars beside letters": ("srt", "json", '{"filesystem": {"denyRead": ["/d/**.env", "/e/a**b/c", "/f/[[:alpha:]]x", "/g/[!a]"]}}', [],
                              ['"/d/**/*.env"', '"/e/a*"', '"/f/?x"', '"/g/?"']),
+    "classes, by every reading": (
+        "srt", "json", '{"filesystem": {"denyRead": ["/a/[[:alnum:]_]x", "/b/[!]a]x", "/c/[[:alpha:]]]", "/d/[]a]", "/e/[^a]", "/f/[a-]", "/g/[[=a=]]b", "/h/[[.x.]-z]"]}}', [],
+        ['"/a/?_]x"', '"/a/?x"', '"/b/?a]x"', '"/b/?x"', '"/c/?]"', '"/d/?"', '"/d/?a]"', '"/e/?"', '"/f/[a-]"', '"/g/?b"', '"/h/?"']),
+    "classes without a certain end": (
+        "srt", "json", '{"filesystem": {"denyRead": ["/a/[b", "/c/[a/b]c", "/d/[]/x]", "/e/[[:alpha:]x", "/f/[a{b,c}d]", "/g/[[...slug]]/p", "/h/[[:a:]x/[b]"]}}', [],
+        ['"/a/[b"', '"/c"', '"/d"', '"/e/?x"', '"/e/[[][:alpha:]x"', '"/f"', '"/g/[[...slug]]/p"', '"/h"', "all of /h is denied"]),
+    "a grant is literal": ("srt", "json", '{"filesystem": {"allowWrite": [{"path": "/data/**", "literal": true}, {"path": "/**", "literal": true}, {"path": "/other/", "literal": true}]}}',
+                           ['- "/data', '- "/"'], ['- "/other"', "path: /data/**: "]),
+    "variables in grants": ("srt", "json", '{"filesystem": {"allowWrite": ["$X/../../../opt", "/data/${X}/../../opt", "$HOME/h", "${HOME}", "$id/x"]}}', ['/opt"', "/data"],
+                            ['/h" #', '{WORK}/$id/x"', "what a variable stands for"]),
+    "variables in denials": ("srt", "json", '{"filesystem": {"denyRead": ["/data/$USER/x", "/srv/$X/../y", "a/$id.tsx"]}}', [], ['"/data"', '"/srv"', '{WORK}/a/$id.tsx"']),
     "a star is no host": ("srt", "json", '{"network": {"allowedDomains": ["*", "0.0.0.0/0", "a.test.example:1-9", "b.test.example"]}}',
                           ["full-network", '- "0.0.0.0', '- "a.test'], ['- "b.test.example"']),
     "variables that are kept back": ("srt", "json", '{"credentials": {"envVars": [{"name": "ONE", "mode": "deny"}, {"name": "TWO", "mode": "mask"}, '
@@ -340,8 +379,37 @@ NARROW = {
         "devcontainer", "sh", '#OLD_HOSTS=("a.test.example")\necho "HOSTS=(b.test.example)"\nBLOCKED_DOMAINS=("c.test.example")\nfor domain in "d.test.example"; do\n'
         '  iptables -j DROP\ndone\nlocal ALLOWED_HOSTS=("e.test.example")\niptables -P OUTPUT DROP\n',
         ["a.test", "b.test"], ['  allow:\n    - "e.test.example"', '  deny:\n    - "c.test.example"', '- "d.test.example"']),
+    **{f"a loop that shuts out: {name}": (
+        "devcontainer", "sh", f'for h in "a.test.example"; do\n{body}\ndone\nfor h in "b.test.example"; do\n  while x; do :; done < <(y)\ndone\niptables -P OUTPUT DROP\n{after}\n',
+        [], ['  allow:\n    - "b.test.example"', "a.test.example"])
+       for name, body, after in [
+           ("nested", "  for ip in $(dig $h); do\n    :\n  done\n  iptables -d $h -j DROP", ""),
+           ("words", "  until dig $h; do sleep 1; done\n  echo done\n  echo 'done'\n  # done\n  iptables -d $h -j REJECT", ""),
+           ("here-document", "  cat << EOF\ndone\nEOF\n  iptables -d $h -j DROP", ""),
+           ("function", "  one $h", "function one { two $1; }\ntwo() {\n  { :; }\n  iptables -d $1 -j DROP\n}"),
+           ("variable", "  iptables -d $h -j \"$ACTION\"", ""),
+           ("collected", "  found+=($h)", 'for x in "${found[@]}"; do\n  iptables -d $x -j DROP\ndone')]},
+    **{f"an array that is not let through: {name}": (
+        "devcontainer", "sh", f'ALLOWED_DOMAINS=("b.test.example")\n{kind}_HOSTS=()\n{kind}_HOSTS+=("a.test.example")\n{use}\n', [], ['  allow:\n    - "b.test.example"', "a.test.example"])
+       for name, kind, use in [
+           ("shut out", "TELEMETRY", 'for h in "${TELEMETRY_HOSTS[@]}"\ndo\n  iptables -d $h -j DROP\ndone'),
+           ("unused", "SOME", 'echo "for ${#SOME_HOSTS[@]}"\nfor x in 1; do :; done'),
+           ("continued", "ALLOWED", 'for h in \\\n  "${ALLOWED_HOSTS[@]}"; do\n  iptables -d $h -j DROP\ndone'),
+           ("piped", "ALLOWED", 'printf "%s\\n" "${ALLOWED_HOSTS[@]}" |\n  while read h; do\n  iptables -d $h -j DROP\ndone'),
+           ("redirected", "ALLOWED", 'while read h; do\n  iptables -d $h -j DROP\ndone < <(printf "%s\\n" "${ALLOWED_HOSTS[@]}")'),
+           ("copied", "ALLOWED", 'ALL=("${ALLOWED_HOSTS[@]}")\nfor h in "${ALL[@]}"; do iptables -d $h -j DROP; done'),
+           ("given", "ALLOWED", 'shut() { for h in "$@"; do iptables -d $h -j DROP; done; }\nshut "${ALLOWED_HOSTS[@]}"'),
+           ("renamed", "ALLOWED", 'declare -n list=ALLOWED_HOSTS\nfor h in "${list[@]}"; do iptables -d $h -j DROP; done')]},
+    "an array that a loop lets through": ("devcontainer", "sh", 'SOME_HOSTS=("a.test.example")\nfor h in "${SOME_HOSTS[@]}"; do\n  ipset add x $h\ndone\niptables -P OUTPUT DROP\n', [],
+                                          ['  allow:\n    - "a.test.example"']),
     "a profile's mode": ("codex", "toml", 'sandbox_mode = "workspace-write"\nprofile = "safe"\n[profiles.safe]\nsandbox_mode = "read-only"\n', ["workspace-write"], ["mode: read-only"]),
+    "a profile's mode beside permissions": ("codex", "toml", 'default_permissions = ":workspace"\nprofile = "safe"\n[profiles.safe]\nsandbox_mode = "read-only"\n',
+                                            ["workspace-write"], ["mode: read-only", "whether the profile counts"]),
+    "a mode beside a profile's": ("codex", "toml", 'sandbox_mode = "read-only"\nprofile = "fast"\n[profiles.fast]\nsandbox_mode = "workspace-write"\n',
+                                  ["workspace-write"], ["mode: read-only", "whether the profile counts"]),
     "relative to an unknown place": ("codex", "toml", 'sandbox_mode = "workspace-write"\n[sandbox_workspace_write]\nwritable_roots = ["../shared", "x"]\n', ['/shared"'], ['{WORK}/x"']),
+    "roots by a variable": ("codex", "toml", 'sandbox_mode = "workspace-write"\n[sandbox_workspace_write]\nwritable_roots = ["$X/../../../opt", "$x/../../opt", "${Y}/z", "$HOME/h"]\n',
+                            ['/opt"', '/z"'], ['/h" #']),
     "a directory is no socket": ("fence", "jsonc", '{"network": {"allowUnixSockets": ["/usr", "/run/x.sock"]}, "filesystem": {"strictDenyRead": true}}', ['- "/usr"'],
                                  ['- "/run/x.sock"']),
     "places below the project": ("codex", "toml", 'default_permissions = "m"\n[permissions.m.filesystem]\n":workspace_roots" = {"../out" = "write", "in" = "write"}\n'
@@ -362,6 +430,8 @@ def test_a_restriction_is_not_lost(what, imported, work):
     assert result.status in (0, 3), result
     policy = result.text.split("\n\n", 1)[1]
     said, _, notes = policy.partition("\n# Could not be said")
+    if tool == "devcontainer" and "b.test.example" in having[0]:
+        assert re.findall(r'- "(.*?)"', said.split("  allow:")[1].split("filesystem:")[0].split("  deny:")[0]) == ["b.test.example"], said
     assert not [word for word in without if word.replace("{WORK}", str(work)) in said], said
     assert all(word.replace("{WORK}", str(work)) in policy for word in having), policy
     assert (result.status == 3) == ("\n# ! " in notes)
@@ -377,6 +447,18 @@ def test_what_a_file_s_place_leaves_open_is_denied_everywhere(imported, home, wo
         text = imported("claude", *settings).check().text
         assert all(f'- "{root}/{name}" #' in text for root in roots for name in ("keys", "x")), text
         assert '/out" #' not in text and '/y" #' not in text
+
+
+def test_a_project_inside_claude_s_own_directory(bailey, work):
+    """A worktree: the directory .claude around it is not its settings' one."""
+    tree, rules = work / ".claude/worktrees/x", '{"sandbox": {"filesystem": {"denyWrite": ["x"], "allowWrite": ["y"]}}}'
+    for place in (tree, tree / "sub"):
+        (place / ".claude").mkdir(parents=True)
+        (place / ".claude/settings.json").write_text(rules)
+    own = bailey("import", "claude", ".claude/settings.json", cwd=tree).check().text
+    assert f'- "{tree}/x" #' in own and f'- "{tree}/y" #' in own and f'"{work}/x" #' not in own
+    below = bailey("import", "claude", "sub/.claude/settings.json", cwd=tree).check().text
+    assert all(f'- "{root}/x" #' in below for root in (tree, tree / "sub")) and '/y" #' not in below
 
 
 @pytest.mark.parametrize("text,told", [
