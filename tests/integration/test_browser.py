@@ -216,12 +216,12 @@ def test_a_sign_in_comes_back_once(desk, free_port, family):
         get("/callback?state=" + state, method="POST", body="x=1")
         get("/callback?state=" + state, host="evil.test")
         get("/callback?state=" + state, host="localhost:1")
-        get("/callback?code=c0de&state=" + state, headers={"Cookie": "session=of-another-program", "Referer": "https://private.test/"})
+        get("/callback?code=sign-in-code&state=" + state, headers={"Cookie": "session=of-another-program", "Referer": "https://private.test/"})
         get("/callback?code=again&state=" + state)
-        get("/callback?code=c0de&state=" + state)
+        get("/callback?code=sign-in-code&state=" + state)
         """)
     out = desk.sign_in(port, family)
-    got = (f"inside got /callback?code=c0de&state=s3cr3t [('Accept', '*/*'), ('Connection', 'close'), ('Host', 'localhost:{port}'), "
+    got = (f"inside got /callback?code=sign-in-code&state=s3cr3t [('Accept', '*/*'), ('Connection', 'close'), ('Host', 'localhost:{port}'), "
            "('User-Agent', 'bailey')]")
     assert sorted(out.splitlines()) == [got, "opened 0"], out  # nothing of the browser's own
     assert [a[0] for a in desk.answers] == [403, 403, 403, 403, 403, 403, 200, 410, 410], desk.answers
@@ -229,7 +229,7 @@ def test_a_sign_in_comes_back_once(desk, free_port, family):
     back = [r for r in desk.records if r["path"].startswith("callback ")]
     assert [r["allowed"] for r in back] == [False] * 6 + [True, False, False], back
     text = json.dumps(back)
-    assert "c0de" not in text and "nobody announced this path" in text and "was carried inside before" in text and "state is not the one" in text
+    assert "sign-in-code" not in text and "nobody announced this path" in text and "was carried inside before" in text and "state is not the one" in text
 
 
 def test_a_callback_after_the_time_limit(desk, free_port):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sandbox made under protected names: kept aside, also when several sandboxes share a place, and when Bailey is killed."""
+import contextlib
 import json
 import os
 import pathlib
@@ -202,7 +203,8 @@ def test_rows_of_the_dead_hide_nobody(begin, bailey, work):
         inside = descendants(child.pid)
         os.kill(child.pid, signal.SIGSTOP)
         for pid in [*reversed(inside), child.pid]:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # `sleep` ends by itself
+                os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not any(is_alive(pid) for pid in [*inside, child.pid]), what="the end of all of them")
     bailey("run", "--", "true", cwd=work)
     long_one = begin("echo mine > .envrc; touch there; while [ ! -e go ]; do sleep 0.05; done")
@@ -228,7 +230,8 @@ def test_many_places_at_once(begin, bailey, home, work):
         inside = descendants(child.pid)
         os.kill(child.pid, signal.SIGSTOP)
         for pid in [*reversed(inside), child.pid]:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # `sleep` ends by itself
+                os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not any(is_alive(pid) for pid in [*inside, child.pid]), what="the end of all of them")  # it has its number still
 
     bailey("run", "--", "true", cwd=work)

@@ -39,7 +39,7 @@ def _wait_for_each_other(pid):
 
 
 @contextlib.contextmanager
-def no_deadlocks(patience=5, most=2):
+def no_deadlocks(patience=5, most=20):
     """Meanwhile, git's calls over HTTP that are in that state are told the end of the body once more, and go on. Who needs that often waits for
     another reason."""
     over, stuck, told = threading.Event(), {}, []
