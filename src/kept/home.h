@@ -81,3 +81,6 @@ int home_save(struct home *home, struct err *err);
 
 /* A directory (or an empty file) for something to be mounted on. Errors as for home_lay(). */
 int home_make_point(const struct home *home, const char *path, bool directory, struct err *err);
+/* Removes the empty directories in `place`, a directory below the home, that were points for a directory of the same
+ * name outside: `own`, and those that are missing in `outside`, whose runs have ended. */
+void home_remove_points(const struct home *home, const char *place, const char *outside, const char *own);

@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { RECORDS_MAX = 1 << 20 };
+enum { RECORDS_MAX = 1 << 20, POINTS_MAX = 4096 };
 
 #define NEW_PREFIX "new-"
 
@@ -359,6 +359,25 @@ int home_make_point(const struct home *home, const char *path, bool directory, s
                 close_fd(&r);
 
         return 0;
+}
+
+void home_remove_points(const struct home *home, const char *place, const char *outside, const char *own) {
+        cleanup(close_fd) int at = open(outside, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        int inside_fd = path_open_at(home->files_fd, place, O_RDONLY | O_DIRECTORY, 0, inside);
+        DIR *dir = inside_fd >= 0 ? fdopendir(inside_fd) : NULL;
+        struct dirent *entry;
+
+        if (!dir)
+                close_fd(&inside_fd);
+
+        for (size_t i = 0; dir && at >= 0 && i < POINTS_MAX && (entry = readdir(dir)); i++) {
+                bool ended = faccessat(at, entry->d_name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+                if (ended || strcmp(entry->d_name, own) == 0)
+                        (void)unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR); /* what is in use is not empty */
+        }
+
+        if (dir)
+                closedir(dir);
 }
 
 void home_sweep(void) {

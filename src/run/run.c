@@ -464,6 +464,7 @@ static void tear_down(struct run *run) {
 
         run_network_end(run);
         host_programs_done(&run->programs);
+        run_home_end(run);
         session_close_vaults(&run->session);
 
         if (run->degraded) {

@@ -255,6 +255,24 @@ int run_home_show(struct run *run, struct err *err) {
         return r;
 }
 
+void run_home_end(struct run *run) {
+        const char *certificates = run->session.vault->directory;
+        cleanup(free_ptr) char *place = NULL;
+
+        if (!run->home.directory || run->home.files_fd < 0 || !certificates)
+                return;
+
+        place = realpath(certificates, NULL);
+        if (!place)
+                return;
+
+        const char *home = run->session.policy->home_inside;
+        char *own = strrchr(place, '/');
+        *own++ = '\0';
+        if (path_is_within(place, home) && strcmp(place, home) != 0)
+                home_remove_points(&run->home, place + strlen(home) + 1, place, own);
+}
+
 /* Where a shell would find the command outside; NULL: nowhere. */
 static char *find_outside(const char *name) {
         struct str rest = str_of(getenv("PATH")), part;

@@ -15,5 +15,7 @@ int run_home_lay(struct home *home, const struct policy *policy, const struct va
 int run_home_open(struct run *run, struct err *err);
 /* After the survey: tells the plan where it is, and makes the places in it where something is mounted. */
 int run_home_show(struct run *run, struct err *err);
+/* After the sandbox has ended, while the vault's files are still there: removes the point that they were mounted on. */
+void run_home_end(struct run *run);
 /* A command that was not found inside, and lies in the real home: says what would lay it into the own one. */
 void run_home_hint(const struct run *run);

@@ -83,6 +83,14 @@ def test_what_runs_outside_is_marked(at, sh, home):
         assert at("export", name).status == 1 and not (home / name).exists(), name
 
 
+def test_certificates_leave_no_directory(at, sh, home):
+    """A run with a credential has a point in the home where its certificates are mounted; those of killed runs go with the next."""
+    script = 'test -s "$SSL_CERT_FILE" && mkdir -p "${SSL_CERT_FILE%/*/*}"/killed && mkdir -p "${SSL_CERT_FILE%/*/*}"/used/x'
+    sh(script, "--credential", "github=env:T", "--allow", "api.github.com", env={"T": "abcdefghijklmnop"}).check()
+    changes = [change["path"] for change in json.loads(at("diff", "--json").check().text)["changes"]]
+    assert [path for path in changes if "certificates" in path] == [".local/state/bailey/certificates/used", ".local/state/bailey/certificates/used/x"], changes
+
+
 OPAQUE = "/usr/bin/python3 -c 'import os, sys; os.setxattr(sys.argv[1], \"user.overlay.opaque\", b\"y\")'"
 
 
