@@ -82,10 +82,20 @@ static const char *value_of(char *const *environment, const char *name) {
         return NULL;
 }
 
+/* What to do about a credential that has no value: the origin is an option, a variable, or a place in a file. */
+static const char *tell_way_out(const char *origin) {
+        if (origin[0] == '-')
+                return "leave the option out";
+        if (strncmp(origin, "BAILEY_", 7) == 0)
+                return "take the credential out of that variable";
+
+        return "take the credential out of the policy";
+}
+
 static int tell_unset(const struct mapping *mapping, const char *name, struct err *err) {
-        return err_set(err, ENODATA, "%s: credential '%s' cannot be read from %s: the variable %s is not set%s",
-                       mapping->origin, mapping->name, mapping->source, name,
-                       "; set it, or take the credential out of the policy");
+        return err_set(err, ENODATA,
+                       "%s: credential '%s' cannot be read from %s: the variable %s is not set; set it, or %s",
+                       mapping->origin, mapping->name, mapping->source, name, tell_way_out(mapping->origin));
 }
 
 static int send_value(int control, uint32_t index, struct str value, struct err *err) {

@@ -262,7 +262,9 @@ def test_an_agent_profile_keeps_its_key_outside(bailey, home, work):
     told = inside("--credential", f"github=file:{token}")
     assert re.search(r"hub=\S{20}", told) and SECRETS["GIT_TOKEN"] not in told
     missing = bailey("run", "--credential", "openai", "--", "true", cwd=work)
-    assert missing.status == 121 and "OPENAI_API_KEY is not set" in missing.errors
+    assert missing.status == 121 and "OPENAI_API_KEY is not set; set it, or leave the option out" in missing.errors, missing
+    missing = bailey("run", "--", "true", cwd=work, env={"BAILEY_CREDENTIAL": "openai"})
+    assert "set it, or take the credential out of that variable" in missing.errors, missing
 
 
 def test_the_api_proxy_inside(bailey, lab, home, work, authority):

@@ -127,7 +127,7 @@ def test_everything_a_client_needs_to_trust_is_there(world, run):
 
 
 @pytest.mark.parametrize("entry, says", [
-    ({"source": "env:NOT_SET"}, "the variable NOT_SET is not set"),
+    ({"source": "env:NOT_SET"}, "the variable NOT_SET is not set; set it, or take the credential out of the policy"),
     ({"source": "file:/nonexistent/token"}, "cannot open /nonexistent/token"),
     ({"source": "exec:echo 'not me' >&2; exit 3"}, "ended with status 3"),
     ({"source": "exec:no-such-program-here"}, "status 127"),
