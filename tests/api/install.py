@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Installs into an empty directory and builds the examples there with what pkg-config says: shared and static. Before that, what
-`make`, `make install` and `make uninstall` do where something is in their way, with a stand-in for meson."""
+`make`, `make install`, `make uninstall` and `make release` do where something is in their way, with a stand-in for meson."""
 import os
 import pathlib
 import shutil
@@ -84,11 +84,19 @@ def check_uninstall(top):
     expect(done.returncode == 0 and not inside.exists() and not (top / "to/usr/local/lib/b").exists() and beside.exists(), done.stdout)
 
 
+def check_release(top):
+    """Where the other architecture cannot be built, it says so before it builds anything."""
+    top = top.rename(top.parent / "l\u00e0")
+    done = call(["scripts/release"], top)
+    expect(done.returncode == 1 and "not all ASCII" in done.stdout and "building" not in done.stdout and not list(top.glob("build-*")), done.stdout)
+    top.rename(top.parent / "checkout")
+
+
 with tempfile.TemporaryDirectory(prefix="bailey-install.") as directory:
     root = pathlib.Path(directory).resolve()
     root.chmod(0o755)
     checkout = make_checkout(root)
-    for check in (check_setup, check_install, check_uninstall):
+    for check in (check_setup, check_install, check_uninstall, check_release):
         check(checkout)
 
 with tempfile.TemporaryDirectory(prefix="bailey-install.") as directory:
