@@ -40,7 +40,16 @@ FORMS = ["sh -c '{work}/tools/t'", "A={work}/tools/t; $A", "echo $({work}/tools/
          "env -C{home} sh {work.name}/tools/t", "env --chdir={home} {work.name}/tools/t", "env '--chdir={home}' {work.name}/tools/t",
          "env --chdir=$HOME {work.name}/tools/t", "env \"--chdir=$HOME\" sh {work.name}/tools/t", "cd && perl -I{work.name}/tools -MT -e 1",
          "cd && env -C{work.name} sh tools/none", "cc -isystem{work}/tools -E -", "make --directory={home} -f {work.name}/tools/t",
-         "python3 -c 'import os; os.chdir(\"{home}\"); os.system(\"sh {work.name}/tools/t\")'"]
+         "python3 -c 'import os; os.chdir(\"{home}\"); os.system(\"sh {work.name}/tools/t\")'",
+         # patterns, braces, and variables that the command sets itself
+         "{home}/{work.name[0]}*/tools/t", "sh {home}/[!x]*/none/*", "$HOME/*/t*/t", "cd {home}/*; tools/t", "cd; sh */t", "{home}/bin/s?ep",
+         "{home}/{{{work.name},x}}/tools/t", "bash -c '{home}/{{x,{work.name}/tools}}/t'", "{home}/{{y,{{{work.name},x}}}}/tools/t", "{home}/{work.name}{{.x,}}/t",
+         "A={home}; $A/{work.name}/tools/t", "sh -c 'A=\"$HOME\"; B=$A/{work.name}; \"$B\"/tools/t'", "${{NONE:-$HOME/{work.name}}}/tools/t",
+         "{home}/$(echo {work.name})/tools/t", "sh \"{home}/`echo {work.name}`/tools/t\"", "for d in a b; do sh {home}/$d/tools/t; done"]
+
+UNKNOWN = ["$(echo {home})/{work.name}/tools/t", "`echo {home}`/{work.name}/tools/t", "\"$(echo {home})/{work.name}/tools/t\"", "A=$(pwd); $A/tools/t", "$NONE/tools/t",
+           "for d in a b; do $d/{work.name}/tools/t; done", "read d; $d/tools/t", "${{HOME%/*}}/{home.name}/{work.name}/tools/t", "sh -c '$1/tools/t' x y",
+           "~nobody/x", "HOME=/; $HOME/a; HOME=/x; $HOME/b"]
 
 
 @pytest.mark.parametrize("kind", ["credential", "approval"])
@@ -56,6 +65,13 @@ def test_a_command_that_leads_into_the_workspace_is_refused(form, kind, place, b
     env = {"PATH": f"{os.environ['PATH']}:{work}/tools", "TMPDIR": str(work / "tools")}
     result = bailey("run", "--policy", policy(home, command, kind), "--", "true", cwd=work, env=env)
     assert result.status == 121 and "sandbox may write" in result.errors, result
+    assert not (home / "ran").exists()
+
+
+@pytest.mark.parametrize("form", UNKNOWN)
+def test_a_path_that_is_known_only_when_it_runs_is_refused(form, place, bailey, work, home):
+    result = bailey("run", "--policy", policy(home, form.format(work=work, home=home)), "--", "true", cwd=work)
+    assert result.status == 121 and "known only when it runs" in result.errors and "\x01" not in result.errors, result
     assert not (home / "ran").exists()
 
 
@@ -80,7 +96,9 @@ def test_too_many_directories_are_refused(place, bailey, work, home):
 
 
 @pytest.mark.parametrize("command", ["env -C/ echo {value}", "env --chdir=/ echo {value}", "perl -Ilib/none -le 'print q({value})'",
-                                     "cd && ls -lt >/dev/null && echo {value}"])
+                                     "cd && ls -lt >/dev/null && echo {value}", "v=$(echo {value}); echo \"$v\"", "cat /etc/*.none {{/usr,/etc}}/none; echo {value}",
+                                     "echo {value} | sed \"s/y$NONE/$(echo x)/; s/x*$//; s/^x//\"", "ls ${{XDG_CONFIG_HOME:-$HOME/.config}}/none /proc/$(id -u)/none; echo {value}",
+                                     "echo {value} | awk '{{print $NF}}'"])
 def test_options_that_lead_elsewhere_are_no_matter(command, place, bailey, work, home):
     env = {"PATH": f"{os.environ['PATH']}:{work}/tools"}
     result = bailey("run", "--policy", policy(home, command.format(value=VALUE)), "--", "true", cwd=work, env=env)

@@ -3,299 +3,52 @@
  * The author of the policy is trusted; files that the sandbox can write are not. So nothing needs to be proved about a
  * command: it is enough to find every path that it names in an ordinary way. The text is split wherever a shell could
  * split it, quotes are removed, and quoted text is split again (sh -c '...'). So this finds at least the words that a
- * shell would see. Variables have the values that the command will get.
+ * shell would see; own_places.c judges each.
  *
- * A place is safe when no step on the way to it (a directory, a link, the end of a link) may be written inside. Of a
- * script the first line counts, too.
+ * Variables have the values that the command will get, or that it gives them itself. What is known only when it runs
+ * (the output of a command, `for`, `read`, arguments) stands for one name in a path, as `*` does; a path that begins
+ * with it is refused. Braces are written out.
  */
 #include "policy/tools/own_commands.h"
 
-#include "base/bounds.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/fd.h"
-#include "base/paths/path.h"
 #include "policy/paths/paths.h"
+#include "policy/tools/own_places.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <string.h>
 
-enum { DEPTH_MAX = 8, LINKS_MAX = 40, WORD_MAX = 65536, BASES_MAX = 8 };
+enum { DEPTH_MAX = 8, WORD_MAX = 65536, BRACES_MAX = 64 };
 
-struct check {
-        const struct path_rules *rules;
-        const char *home;
-        char *const *environment;
-        const char *what; /* "credential 'x'", for the message */
-        struct err *err;
-        bool goes;              /* the command changes its directory */
-        char *bases[BASES_MAX]; /* directories that it names so far: it may have gone there */
-        size_t n_bases;
-};
+/* One that is set twice may have either value. */
+static int variable_set(struct own_check *check, struct str name, struct str value) {
+        size_t i = 0;
 
-static const char *variable_value(const struct check *check, struct str name) {
-        for (char *const *v = check->environment; v && *v; v++)
-                if (strncmp(*v, name.p, name.n) == 0 && (*v)[name.n] == '=')
-                        return *v + name.n + 1;
-        return "";
-}
+        while (i < check->n_set && !str_is(name, check->set[i].name))
+                i++;
 
-/* places */
-
-static bool is_open(const struct check *check, const char *path) {
-        return path_rules_host_access(check->rules, path, NULL) == PATH_WRITE;
-}
-
-/* The target of the link at `path`, absolute; false: it is none. */
-static bool link_target(const char *path, char ret[static PATH_MAX]) {
-        char target[PATH_MAX];
-        ssize_t n = readlink(path, target, sizeof target - 1);
-        if (n <= 0)
-                return false;
-
-        target[n] = '\0';
-
-        const char *slash = strrchr(path, '/');
-        cleanup(free_ptr) char *directory = str_dup(str_n(path, slash == path ? 1 : (size_t)(slash - path)));
-        cleanup(free_ptr) char *whole = NULL;
-        if (!directory || path_normalise(str_of(target), directory, &whole) < 0 || strlen(whole) >= PATH_MAX)
-                return false;
-
-        memcpy(ret, whole, strlen(whole) + 1);
-        return true;
-}
-
-/* Whether a step on the way to this normalised path may be written inside. Each link is followed by hand: one in the
- * middle can be turned elsewhere, though its end is safe. */
-static bool leads_into_open(const struct check *check, const char *path, unsigned links) {
-        char step[PATH_MAX], target[PATH_MAX];
-        size_t n = strlen(path);
-
-        if (is_open(check, path))
-                return true;
-        if (n >= PATH_MAX || links == LINKS_MAX)
-                return links == LINKS_MAX;
-
-        for (size_t at = 1; at <= n; at++) {
-                if (path[at] != '/' && path[at] != '\0')
-                        continue;
-
-                memcpy(step, path, at);
-                step[at] = '\0';
-                if (!link_target(step, target))
-                        continue;
-
-                cleanup(free_ptr) char *rest = str_format("%s%s", target, path + at);
-                cleanup(free_ptr) char *whole = NULL;
-                if (!rest || path_normalise(str_of(rest), "/", &whole) < 0)
-                        return true;
-
-                return leads_into_open(check, whole, links + 1);
-        }
-
-        return false;
-}
-
-static int refuse_place(const struct check *check, struct str word, const char *path) {
-        return err_set(check->err, EINVAL,
-                       "%s runs outside the sandbox, and '%.*s' in its command is (or leads through) a place that "
-                       "the sandbox may write: %s. Put it where nothing inside can change it, or deny writing there",
-                       check->what, (int)min_of(word.n, 200), word.p, path);
-}
-
-/* Of a script: what its first line names. */
-static int check_interpreter(const struct check *check, struct str word, const char *path) {
-        char line[256];
-        struct stat st;
-        cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-                return 0;
-
-        ssize_t n = read(fd, line, sizeof line);
-        if (n < 3 || line[0] != '#' || line[1] != '!')
-                return 0;
-
-        struct str rest = str_n(line + 2, (size_t)n - 2), first, name;
-        (void)str_split(&rest, '\n', &first);
-
-        while (str_split(&first, ' ', &name)) {
-                cleanup(free_ptr) char *whole = NULL;
-                if (name.n == 0 || name.p[0] != '/' || path_normalise(name, "/", &whole) < 0)
-                        continue;
-                if (leads_into_open(check, whole, 0))
-                        return refuse_place(check, word, whole);
-        }
-
-        return 0;
-}
-
-static int add_base(struct check *check, const char *path) {
-        struct stat st;
-
-        if (!check->goes || stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-                return 0;
-
-        for (size_t i = 0; i < check->n_bases; i++)
-                if (strcmp(check->bases[i], path) == 0)
-                        return 0;
-
-        if (check->n_bases == BASES_MAX)
+        if (i == OWN_SET_MAX)
                 return err_set(check->err, E2BIG,
-                               "%s changes its directory and names more than %d directories, so where its relative "
-                               "paths lead cannot be checked: put it into a script outside of the workspace",
-                               check->what, BASES_MAX);
+                               "%s sets more than %d variables, so where they lead cannot be checked: put it into a "
+                               "script outside of the workspace",
+                               check->what, OWN_SET_MAX);
 
-        check->bases[check->n_bases] = strdup(path);
-        if (!check->bases[check->n_bases])
-                return err_set(check->err, ENOMEM, "%s: not enough memory to check it", check->what);
+        bool again = i < check->n_set && !str_is(value, check->set[i].value);
+        cleanup(free_ptr) char *owned = str_dup(again ? STR(OWN_UNKNOWN_TEXT) : value);
+        cleanup(free_ptr) char *owned_name = str_dup(name);
+        if (!owned || !owned_name)
+                return own_no_memory(check);
 
-        check->n_bases++;
+        if (i == check->n_set)
+                check->set[check->n_set++].name = take_ptr(&owned_name);
+        else
+                free(check->set[i].value);
+
+        check->set[i].value = take_ptr(&owned);
         return 0;
 }
-
-/* Where a command goes elsewhere (`cd && ws/tools/x`), a relative name begins at the home, or at a directory that was
- * named. It may name the next such directory: cd /srv; cd a. */
-static int check_from_bases(struct check *check, struct str word) {
-        size_t n = check->n_bases;
-
-        for (size_t i = 0; check->goes && i <= n; i++) {
-                const char *base = i < n ? check->bases[i] : check->home;
-                cleanup(free_ptr) char *whole = NULL;
-
-                if (!base || str_starts(word, STR("/")) || path_normalise(word, base, &whole) < 0)
-                        continue;
-                if (leads_into_open(check, whole, 0))
-                        return refuse_place(check, word, whole);
-
-                int r = add_base(check, whole);
-                if (r < 0)
-                        return r;
-        }
-
-        return 0;
-}
-
-static int check_path(const struct check *check, struct str word, const char *path) {
-        if (leads_into_open(check, path, 0))
-                return refuse_place(check, word, path);
-        return check_interpreter(check, word, path);
-}
-
-/* A name without a slash: where the shell looks for it, a directory that is open must not come first. */
-static int check_name(const struct check *check, struct str word) {
-        struct str path = str_of(variable_value(check, STR("PATH"))), directory;
-        cleanup(free_ptr) char *open_one = NULL;
-
-        while (str_split(&path, ':', &directory)) {
-                if (directory.n == 0 || directory.p[0] != '/')
-                        continue; /* in "/", where the command runs */
-
-                cleanup(free_ptr) char *text = str_format("%.*s/%.*s", STR_FMT(directory), STR_FMT(word));
-                cleanup(free_ptr) char *whole = NULL;
-                if (!text || path_normalise(str_of(text), "/", &whole) < 0)
-                        continue;
-
-                bool is_program = access(whole, X_OK) == 0;
-                if (!open_one && leads_into_open(check, whole, 0))
-                        open_one = str_dup(str_of(whole));
-                if (is_program) {
-                        if (open_one)
-                                return refuse_place(check, word, open_one);
-                        return check_interpreter(check, word, whole);
-                }
-        }
-
-        return 0;
-}
-
-/* cd, and what makes other programs go elsewhere: -C DIR, -CDIR, --chdir DIR, --chdir=DIR, os.chdir(). */
-static bool is_going(struct str word) {
-        static const char *const begins[] = { "-C", "--chdir", "--directory", "--working-directory", "--cwd" };
-
-        for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
-                if (str_starts(word, str_of(begins[i])))
-                        return true;
-
-        return str_is(word, "cd") || str_is(word, "pushd") || str_ends(word, STR("chdir")) || str_is(word, "-execdir");
-}
-
-static int check_name_or_base(struct check *check, struct str word) {
-        int r = check_from_bases(check, word);
-        if (r < 0)
-                return r;
-
-        return check_name(check, word);
-}
-
-static int check_place(struct check *check, struct str word) {
-        cleanup(free_ptr) char *text = NULL, *whole = NULL;
-
-        if (str_starts(word, STR("./")) || str_starts(word, STR("../")))
-                return err_set(check->err, EINVAL,
-                               "%s runs in \"/\", not in the workspace: write '%.*s' as a whole path, in a place that "
-                               "the sandbox cannot write",
-                               check->what, (int)min_of(word.n, 200), word.p);
-
-        if (path_expand_home(word, check->home, &text) < 0)
-                return 0;
-        if (str_find(str_of(text), '/') < 0)
-                return check_name_or_base(check, word);
-        if (path_normalise(str_of(text), "/", &whole) < 0)
-                return 0;
-
-        int r = check_from_bases(check, str_of(text));
-        if (r < 0)
-                return r;
-
-        r = add_base(check, whole);
-        if (r < 0)
-                return r;
-
-        return check_path(check, word, whole);
-}
-
-/* A value without a slash is no program, but may be a directory: -Ctools. */
-static int check_value(struct check *check, struct str value) {
-        if (value.n == 0)
-                return 0;
-        if (str_find(value, '/') < 0 && value.p[0] != '~')
-                return check_from_bases(check, value);
-
-        return check_place(check, value);
-}
-
-/* What stands behind the '=' of an option, or behind its letter: --chdir=/opt, -I/opt/lib, -Ilib/x. Where the letters
- * end is not known (-isystem/opt), so a whole path inside is one that the option may mean, too. */
-static int check_option(struct check *check, struct str option) {
-        ptrdiff_t equals = str_find(option, '='), slash = str_find(option, '/');
-        if (equals > 0)
-                return check_value(check, str_skip(option, (size_t)equals + 1));
-        if (option.n <= 2 || option.p[1] == '-')
-                return 0;
-
-        int r = check_value(check, str_skip(option, 2));
-        if (r < 0 || slash <= 2 || option.p[slash - 1] == '.') /* -I../x was looked at as it stands */
-                return r;
-
-        return check_place(check, str_skip(option, (size_t)slash));
-}
-
-static int check_word(struct check *check, struct str word) {
-        if (word.n == 0)
-                return 0;
-
-        check->goes = check->goes || is_going(word);
-        if (word.n > 1 && word.p[0] == '-')
-                return check_option(check, word);
-
-        return check_place(check, word);
-}
-
-/* words */
 
 static bool is_cut(char ch) {
         return ch != '\0' && strchr(" \t\n;&|<>()`{}=,:!", ch) != NULL;
@@ -305,26 +58,130 @@ static bool is_name_char(char ch) {
         return ascii_is_alnum(ch) || ch == '_';
 }
 
-/* "$NAME" or "${NAME...}": its value is appended. Returns how many bytes of the text that is; 1: only a dollar. */
-static size_t add_variable(const struct check *check, struct str text, struct buf *word) {
-        size_t at = text.n > 1 && text.p[1] == '{' ? 2 : 1, end = at;
+static int check_text(struct own_check *check, struct str text, unsigned depth);
 
-        while (end < text.n && is_name_char(text.p[end]))
-                end++;
+static size_t name_length(struct str text) {
+        size_t n = 0;
 
-        if (end == at)
-                return 1;
+        while (n < text.n && is_name_char(text.p[n]))
+                n++;
 
-        (void)buf_append(word, str_of(variable_value(check, str_n(text.p + at, end - at))));
-        return at == 2 && end < text.n && text.p[end] == '}' ? end + 1 : end;
+        return n;
 }
 
-static int check_text(struct check *check, struct str text, unsigned depth);
+/* Behind the brace that closes the one before this text; the whole text if none does. */
+static size_t brace_end(struct str text) {
+        unsigned open = 1;
+
+        for (size_t i = 0; i < text.n; i++) {
+                if (text.p[i] == '{')
+                        open++;
+                if (text.p[i] == '}' && --open == 0)
+                        return i + 1;
+        }
+
+        return text.n;
+}
+
+static size_t add_variable(struct own_check *check, struct str text, struct buf *word);
+
+/* What a shell makes of text in one word, as far as it is known: the value of an assignment, or a default. */
+static void add_expanded(struct own_check *check, struct str text, struct buf *word) {
+        for (size_t i = 0; i < text.n; i++) {
+                char ch = text.p[i];
+
+                if (ch == '$')
+                        i += add_variable(check, str_skip(text, i), word) - 1;
+                else if (ch == '`')
+                        (void)buf_add_char(word, OWN_UNKNOWN);
+                else if (ch != '"' && ch != '\'' && ch != '\\')
+                        (void)buf_add_char(word, ch);
+        }
+}
+
+/* "{NAME}", "{NAME:-DEFAULT}" and the like; whatever else is done to a value gives one that is not known. */
+static size_t add_braced(struct own_check *check, struct str text, struct buf *word) {
+        size_t n = name_length(text), end = brace_end(text);
+        struct str rest = str_n(text.p + n, end - n);
+        const char *value = n > 0 ? own_variable(check, str_first(text, n)) : NULL;
+
+        if (rest.n > 0 && rest.p[rest.n - 1] == '}')
+                rest.n--;
+
+        size_t colon = str_starts(rest, STR(":")) ? 1 : 0;
+        bool defaults = n > 0 && rest.n > colon && (rest.p[colon] == '-' || rest.p[colon] == '=');
+
+        if (n > 0 && rest.n == 0 && value)
+                (void)buf_append(word, str_of(value));
+        else if (defaults && value && value[0])
+                (void)buf_append(word, str_of(value));
+        else if (defaults)
+                add_expanded(check, str_skip(rest, colon + 1), word);
+        else
+                (void)buf_add_char(word, OWN_UNKNOWN);
+
+        return end;
+}
+
+/* "$NAME" or "${NAME...}": its value is appended. Returns how many bytes of the text that is; 1: only a dollar. */
+static size_t add_variable(struct own_check *check, struct str text, struct buf *word) {
+        struct str rest = str_skip(text, 1);
+        size_t n = name_length(rest);
+
+        if (rest.n > 0 && rest.p[0] == '{')
+                return 2 + add_braced(check, str_skip(rest, 1), word);
+        if (rest.n > 0 && rest.p[0] == '(')
+                (void)buf_add_char(word, OWN_UNKNOWN);
+        if (n == 0 && !(rest.n > 0 && (rest.p[0] == '@' || rest.p[0] == '*')))
+                return 1;
+
+        const char *value = n > 0 ? own_variable(check, str_first(rest, n)) : NULL;
+        (void)buf_append(word, str_of(value ? value : OWN_UNKNOWN_TEXT));
+
+        return n > 0 ? 1 + n : 2;
+}
+
+/* NAME=VALUE: the text behind the '='. */
+static int check_assignment(struct own_check *check, struct str name, struct str text) {
+        cleanup(buf_done) struct buf value = BUF(WORD_MAX);
+        char quote = '\0';
+        size_t n = 0;
+
+        if (name.n == 0 || name_length(name) != name.n)
+                return 0;
+
+        for (; n < text.n && (quote || !strchr(" \t\n;&|<>)", text.p[n])); n++) {
+                if (quote && text.p[n] == quote)
+                        quote = '\0';
+                else if (!quote && (text.p[n] == '\'' || text.p[n] == '"'))
+                        quote = text.p[n];
+        }
+
+        add_expanded(check, str_first(text, n), &value);
+        return variable_set(check, name, buf_str(&value));
+}
+
+/* `for NAME in ...` and `read NAME ...`: what they get is not known. */
+static int check_named(struct own_check *check, struct str word) {
+        bool is_name = word.n > 0 && name_length(word) == word.n;
+
+        if (str_is(word, "for") || str_is(word, "read"))
+                check->names_variables = true;
+        else if (check->names_variables && is_name)
+                return variable_set(check, word, STR(OWN_UNKNOWN_TEXT));
+        else if (word.n > 0 && word.p[0] != '-')
+                check->names_variables = false;
+
+        return 0;
+}
 
 /* A word is whole: it is looked at, and once more inside if a shell could cut it further. */
-static int end_word(struct check *check, struct buf *word, unsigned depth) {
+static int end_word(struct own_check *check, struct buf *word, unsigned depth) {
         bool again = false;
-        int r = check_word(check, buf_str(word));
+        int r = own_check_word(check, buf_str(word));
+
+        if (r == 0)
+                r = check_named(check, buf_str(word));
 
         for (size_t i = 0; i < word->n; i++)
                 again = again || is_cut(word->p[i]) || strchr("'\"\\$", word->p[i]);
@@ -336,44 +193,179 @@ static int end_word(struct check *check, struct buf *word, unsigned depth) {
         return r;
 }
 
-static int check_text(struct check *check, struct str text, unsigned depth) {
+/* Commands in a word, $(...) and `...`: their own words are looked at, and the word goes on with what they print. */
+struct inner {
+        struct buf before; /* of the word */
+        unsigned open;     /* parentheses */
+        bool ticks;
+};
+
+static int cut_word(struct own_check *check, struct inner *inner, struct str text, size_t at, struct buf *word,
+                    unsigned depth) {
+        char ch = text.p[at];
+        bool was_inside = inner->open > 0 || inner->ticks, ends = false;
+
+        if (ch == '=') {
+                int r = check_assignment(check, buf_str(word), str_skip(text, at + 1));
+                if (r < 0)
+                        return r;
+        }
+
+        if (ch == '`')
+                inner->ticks = !inner->ticks;
+        else if (ch == '(' && (inner->open > 0 || (at > 0 && text.p[at - 1] == '$')))
+                inner->open++;
+        else if (ch == ')' && inner->open > 0)
+                inner->open--;
+
+        bool is_inside = inner->open > 0 || inner->ticks;
+        ends = was_inside && !is_inside;
+        if (!was_inside && is_inside) {
+                buf_clear(&inner->before);
+                (void)buf_append(&inner->before, buf_str(word));
+        }
+
+        int r = end_word(check, word, depth);
+        if (ends) {
+                (void)buf_append(word, buf_str(&inner->before));
+                (void)buf_add_char(word, OWN_UNKNOWN);
+        }
+
+        return r;
+}
+
+static int check_text(struct own_check *check, struct str text, unsigned depth) {
         cleanup(buf_done) struct buf word = BUF(WORD_MAX);
+        struct inner inner = { .before = BUF(WORD_MAX) };
         char quote = '\0';
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < text.n; i++) {
                 char ch = text.p[i];
+                bool command = ch == '$' && i + 1 < text.n && text.p[i + 1] == '(';
                 if (quote && ch == quote) {
                         quote = '\0';
                 } else if (!quote && (ch == '\'' || ch == '"')) {
                         quote = ch;
                 } else if (quote != '\'' && ch == '\\' && i + 1 < text.n) {
                         (void)buf_add_char(&word, text.p[++i]);
-                } else if (quote != '\'' && ch == '$') {
+                } else if (quote == '"' && command) {
+                        (void)buf_add_char(&word, ch); /* for the look inside */
+                } else if (quote != '\'' && ch == '$' && !command) {
                         i += add_variable(check, str_skip(text, i), &word) - 1;
-                } else if (!quote && is_cut(ch)) {
-                        r = end_word(check, &word, depth);
-                } else {
+                } else if (!quote && is_cut(ch) && !(ch == '!' && str_ends(buf_str(&word), STR("[")))) {
+                        r = cut_word(check, &inner, text, i, &word, depth);
+                } else if (!command) {
                         (void)buf_add_char(&word, ch);
                 }
         }
 
+        buf_done(&inner.before);
         if (r < 0)
                 return r;
 
         return end_word(check, &word, depth);
 }
 
-static int check_command(struct check *check, const char *command) {
+static int check_written_out(struct own_check *check, struct str text) {
+        int r;
+
+        check->goes = false;
+        check->names_variables = false;
+        check->matches = 0;
+        r = check_text(check, text, 0);
+
+        while (check->n_bases > 0)
+                free(check->bases[--check->n_bases]);
+        while (check->n_set > 0) {
+                check->n_set--;
+                free(check->set[check->n_set].name);
+                free(check->set[check->n_set].value);
+        }
+
+        return r;
+}
+
+/* The first {A,B} or {1..9} without a brace inside: where it begins, and its length. */
+static bool brace_find(struct str text, size_t *ret_at, size_t *ret_n) {
+        size_t at = text.n;
+
+        for (size_t i = 0; i < text.n; i++) {
+                struct str inside = { 0 };
+
+                if (text.p[i] == '{')
+                        at = i > 0 && text.p[i - 1] == '$' ? text.n : i;
+                else if (strchr(" \t\n", text.p[i]))
+                        at = text.n;
+                if (text.p[i] != '}' || at == text.n)
+                        continue;
+
+                inside = str_n(text.p + at + 1, i - at - 1);
+                if (str_find(inside, ',') >= 0 || memmem(inside.p, inside.n, "..", 2)) {
+                        *ret_at = at;
+                        *ret_n = i + 1 - at;
+                        return true;
+                }
+                at = text.n;
+        }
+
+        return false;
+}
+
+static int check_braces(struct own_check *check, struct str text, unsigned *left);
+
+/* The command with `choice` in the place of n bytes. */
+static int check_choice(struct own_check *check, struct str text, size_t at, size_t n, struct str choice,
+                        unsigned *left) {
+        if (*left == 0)
+                return err_set(check->err, E2BIG,
+                               "%s runs outside the sandbox, and has too many braces to check where its paths lead: "
+                               "write them out",
+                               check->what);
+
+        cleanup(free_ptr) char *chosen =
+            str_format("%.*s%.*s%.*s", (int)at, text.p, STR_FMT(choice), (int)(text.n - at - n), text.p + at + n);
+        if (!chosen)
+                return own_no_memory(check);
+
+        --*left;
+        return check_braces(check, str_of(chosen), left);
+}
+
+/* The command with one choice of each group of braces after the other. */
+static int check_braces(struct own_check *check, struct str text, unsigned *left) {
+        size_t at, n;
+        int r = 0;
+
+        if (!brace_find(text, &at, &n))
+                return check_written_out(check, text);
+
+        struct str choices = str_n(text.p + at + 1, n - 2);
+        if (str_find(choices, ',') < 0)
+                return check_choice(check, text, at, n, STR(OWN_UNKNOWN_TEXT), left);
+
+        for (bool more = true; more && r == 0;) {
+                ptrdiff_t comma = str_find(choices, ',');
+                struct str choice = comma < 0 ? choices : str_first(choices, (size_t)comma);
+
+                r = check_choice(check, text, at, n, choice, left);
+                more = comma >= 0;
+                choices = str_skip(choices, choice.n + (more ? 1 : 0));
+        }
+
+        return r;
+}
+
+static int check_command(struct own_check *check, const char *command) {
         if (strlen(command) >= WORD_MAX)
                 return err_set(check->err, E2BIG, "%s: its command is too long", check->what);
 
-        check->goes = false;
-        int r = check_text(check, str_of(command), 0);
-        while (check->n_bases > 0)
-                free(check->bases[--check->n_bases]);
+        unsigned left = BRACES_MAX;
+        int r = check_written_out(check, str_of(command));
+        if (r < 0)
+                return r;
 
-        return r;
+        return check_braces(check, str_of(command), &left);
 }
 
 static const char *command_of(const char *source) {
@@ -404,7 +396,7 @@ static bool has_commands(const struct policy *policy) {
         return any;
 }
 
-static int check_credentials(struct check *check, const struct credential *list, size_t n) {
+static int check_credentials(struct own_check *check, const struct credential *list, size_t n) {
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < n; i++) {
@@ -424,7 +416,7 @@ static int check_credentials(struct check *check, const struct credential *list,
 
 /* Commands of a tool's credentials run outside as well, and the tool's own sandbox cannot tell what another one writes.
  */
-static int check_tools(struct check *check, const struct policy *policy) {
+static int check_tools(struct own_check *check, const struct policy *policy) {
         int r = 0;
 
         for (size_t i = 0; i < policy->bridge.n; i++) {
@@ -448,7 +440,7 @@ static int check_tools(struct check *check, const struct policy *policy) {
 
 int own_commands_check(const struct policy *policy, char *const *environment, struct err *err) {
         cleanup(path_rules_freep) struct path_rules *rules = NULL;
-        struct check check = { .home = policy->home, .environment = environment, .err = err };
+        struct own_check check = { .home = policy->home, .environment = environment, .err = err };
 
         if (!has_commands(policy))
                 return 0;
