@@ -294,8 +294,9 @@ static int refuse_unknown(const struct own_check *check, struct str word) {
 static char *unknown_as_pattern(struct str word) {
         char *text = str_dup(word);
 
-        for (char *at = text; at && (at = strchr(at, OWN_UNKNOWN));)
-                *at = '*';
+        for (size_t i = 0; text && text[i]; i++)
+                if (text[i] == OWN_UNKNOWN)
+                        text[i] = '*';
 
         return text;
 }
