@@ -397,29 +397,46 @@ static int hide_source(const char *path, struct policy *policy, const char *orig
         return r;
 }
 
+/* A service's credential lies in a directory that systemd names. Without one it cannot be read. */
+static char *systemd_file(const char *name, char *const *environment) {
+        const char *directory = NULL;
+
+        for (char *const *at = environment; at && *at; at++)
+                if (strncmp(*at, "CREDENTIALS_DIRECTORY=", 22) == 0)
+                        directory = *at + 22;
+
+        if (!directory || directory[0] != '/')
+                return str_dup(STR(""));
+
+        return path_join(directory, name);
+}
+
 /* The file that a source names; empty: it is none. */
-static struct str source_file(struct str source) {
+static char *source_file(const char *source, char *const *environment) {
         struct str file, pointer;
 
-        if (str_starts(source, STR("file:")))
-                return str_skip(source, 5);
+        if (strncmp(source, "file:", 5) == 0)
+                return str_dup(str_of(source + 5));
+        if (strncmp(source, "systemd:", 8) == 0)
+                return systemd_file(source + 8, environment);
 
-        return source_is_member(source, &file, &pointer) ? file : STR("");
+        return str_dup(source_is_member(str_of(source), &file, &pointer) ? file : STR(""));
 }
 
 /* places: of each the glob, "" for what is no file. */
-static int hide_sources(const mappings *list, struct policy *policy, text_list *places, struct err *err) {
+static int hide_sources(const mappings *list, const struct vault_session_request *request, text_list *places,
+                        struct err *err) {
         for (size_t i = 0; i < list->n; i++) {
                 const struct mapping *mapping = &list->p[i];
                 cleanup(free_ptr) char *origin = str_format("source of credential %s", mapping->name);
-                cleanup(free_ptr) char *path = str_dup(source_file(str_of(mapping->source))), *glob = NULL;
+                cleanup(free_ptr) char *path = source_file(mapping->source, request->environment), *glob = NULL;
                 int r = 0;
 
                 if (!origin || !path)
                         return err_memory(err);
 
                 if (path[0])
-                        r = hide_source(path, policy, origin, &glob, err);
+                        r = hide_source(path, request->policy, origin, &glob, err);
                 else
                         glob = str_dup(STR(""));
                 if (r == 0)
@@ -432,9 +449,9 @@ static int hide_sources(const mappings *list, struct policy *policy, text_list *
 }
 
 /* Where the secrets are, the sandbox has no part in: neither in files nor in variables. */
-static int keep_out(struct vault_session *session, const mappings *list, struct policy *policy, text_list *places,
-                    struct err *err) {
-        int r = hide_sources(list, policy, places, err);
+static int keep_out(struct vault_session *session, const mappings *list, const struct vault_session_request *request,
+                    text_list *places, struct err *err) {
+        int r = hide_sources(list, request, places, err);
 
         if (r < 0)
                 return r;
@@ -448,14 +465,14 @@ int vault_session_begin(struct vault_session *session, const struct vault_sessio
         if (r < 0)
                 return r;
 
-        r = keep_out(session, &session->mappings, request->policy, &session->places, err);
+        r = keep_out(session, &session->mappings, request, &session->places, err);
         if (r < 0)
                 return r;
 
         r = tool_sources(request->policy, &tools, err);
         if (r < 0)
                 return r;
-        r = keep_out(session, &tools, request->policy, &of_tools, err);
+        r = keep_out(session, &tools, request, &of_tools, err);
         if (r < 0)
                 return r;
 

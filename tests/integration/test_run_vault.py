@@ -152,7 +152,7 @@ def test_a_source_that_fails_is_told_and_nothing_runs(world, run, entry, says):
 
 def test_sources_of_other_kinds(world, run, tmp_path):
     """bws (a program of its name), systemd's directory, and AWS credentials as a credential process prints them."""
-    programs, credentials = tmp_path / "bin", tmp_path / "credentials"
+    programs, credentials = tmp_path / "bin", world.workspace / "credentials"
     programs.mkdir()
     credentials.mkdir()
     listing = json.dumps([{"key": "OTHER", "value": "not-this-one"}, {"key": "WANTED", "value": EXEC}])
@@ -162,11 +162,13 @@ def test_sources_of_other_kinds(world, run, tmp_path):
     (credentials / "deploy").write_text(FILE_TWO)
     world.credentials({"name": "bitwarden", "env": "A_TOKEN", "source": "bws:WANTED"},
                       {"name": "systemd", "env": "B_TOKEN", "source": "systemd:deploy"})
-    script = f'for t in $A_TOKEN $B_TOKEN; do curl -sS -o /dev/null -H "Authorization: Bearer $t" {world.url()}; done'
+    script = f'for t in $A_TOKEN $B_TOKEN; do curl -sS -o /dev/null -H "Authorization: Bearer $t" {world.url()}; done; cat {credentials}/shown {credentials}/deploy'
+    (credentials / "shown").write_text("shown")
     result = run(world.words("sh", "-c", script), timeout=60, env={
         "PATH": f"{programs}:/usr/bin:/bin", "BWS_ACCESS_TOKEN": "bws-token-1", "CREDENTIALS_DIRECTORY": str(credentials),
         "UNRELATED_SECRET": "unrelated-1"})
-    assert result.status == 0 and world.seen() == [f"Bearer {EXEC}", f"Bearer {FILE_TWO}"], result
+    assert world.seen() == [f"Bearer {EXEC}", f"Bearer {FILE_TWO}"], result
+    assert result.status == 1 and result.text == "shown" and FILE_TWO not in result.errors, result  # closed, as the source of file: is
     given = (tmp_path / "seen").read_text()
     assert "BWS_ACCESS_TOKEN" in given and "UNRELATED_SECRET" not in given
 
