@@ -31,6 +31,7 @@ static const struct field {
         { 'c', FIELD_MANY, offsetof(struct supervise_request, call) },
         { 'a', FIELD_MANY, offsetof(struct supervise_request, argv) },
         { 'j', FIELD_MANY, offsetof(struct supervise_request, judged) },
+        { 'f', FIELD_MANY, offsetof(struct supervise_request, places) },
 };
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 
@@ -176,6 +177,8 @@ int supervise_decode(struct str block, struct supervise_request *ret, struct err
             (!request.base || request.base[0] != '/' || (request.job != SUPERVISE_GATEWAY && request.argv.n == 0)))
                 r = -EBADMSG;
         if (r == 0 && request.judged.n != JUDGED_TEXTS && (request.judged.n || request.job >= SUPERVISE_COMMAND))
+                r = -EBADMSG;
+        if (r == 0 && request.places.n % 2)
                 r = -EBADMSG;
         if (r < 0)
                 return err_set(err, -r, r == -ENOMEM ? "out of memory" : "the request is malformed");

@@ -53,6 +53,7 @@ struct supervise_request {
         supervise_texts config, call; /* "key=value", the keys of bailey-policy(5) */
         supervise_texts argv;
         supervise_texts judged; /* none, or JUDGED_TEXTS */
+        supervise_texts places; /* pairs: the file of a credential, and the glob of what was closed for it */
 };
 void supervise_request_done(struct supervise_request *request);
 int supervise_texts_add(supervise_texts *list, struct str text);

@@ -423,9 +423,31 @@ static char *source_file(const char *source, char *const *environment) {
         return str_dup(source_is_member(str_of(source), &file, &pointer) ? file : STR(""));
 }
 
-/* places: of each the glob, "" for what is no file. */
+/* A tool's file is read as the sandbox that calls it was started: a link that leads elsewhere since then is told. */
+static int use_judged(const struct vault_session_request *request, const char *path, char **glob, struct err *err) {
+        for (size_t i = 0; i + 1 < request->n_judged; i += 2) {
+                if (strcmp(request->judged[i], path) != 0)
+                        continue;
+
+                free(*glob);
+                *glob = str_dup(str_of(request->judged[i + 1]));
+                return *glob ? 0 : err_memory(err);
+        }
+
+        return 0;
+}
+
+static int keep_pair(text_list *pairs, const char *path, const char *glob, struct err *err) {
+        int r = text_list_take(pairs, str_dup(str_of(path)), err);
+        if (r < 0)
+                return r;
+
+        return text_list_take(pairs, str_dup(str_of(glob)), err);
+}
+
+/* places: of each the glob, "" for what is no file. pairs: file and glob, NULL: are not wanted. */
 static int hide_sources(const mappings *list, const struct vault_session_request *request, text_list *places,
-                        struct err *err) {
+                        text_list *pairs, struct err *err) {
         for (size_t i = 0; i < list->n; i++) {
                 const struct mapping *mapping = &list->p[i];
                 cleanup(free_ptr) char *origin = str_format("source of credential %s", mapping->name);
@@ -439,6 +461,10 @@ static int hide_sources(const mappings *list, const struct vault_session_request
                         r = hide_source(path, request->policy, origin, &glob, err);
                 else
                         glob = str_dup(STR(""));
+                if (r == 0 && path[0])
+                        r = use_judged(request, path, &glob, err);
+                if (r == 0 && path[0] && pairs)
+                        r = keep_pair(pairs, path, glob, err);
                 if (r == 0)
                         r = text_list_take(places, take_ptr(&glob), err);
                 if (r < 0)
@@ -450,8 +476,8 @@ static int hide_sources(const mappings *list, const struct vault_session_request
 
 /* Where the secrets are, the sandbox has no part in: neither in files nor in variables. */
 static int keep_out(struct vault_session *session, const mappings *list, const struct vault_session_request *request,
-                    text_list *places, struct err *err) {
-        int r = hide_sources(list, request, places, err);
+                    text_list *places, text_list *pairs, struct err *err) {
+        int r = hide_sources(list, request, places, pairs, err);
 
         if (r < 0)
                 return r;
@@ -465,14 +491,14 @@ int vault_session_begin(struct vault_session *session, const struct vault_sessio
         if (r < 0)
                 return r;
 
-        r = keep_out(session, &session->mappings, request, &session->places, err);
+        r = keep_out(session, &session->mappings, request, &session->places, NULL, err);
         if (r < 0)
                 return r;
 
         r = tool_sources(request->policy, &tools, err);
         if (r < 0)
                 return r;
-        r = keep_out(session, &tools, request, &of_tools, err);
+        r = keep_out(session, &tools, request, &of_tools, &session->tool_places, err);
         if (r < 0)
                 return r;
 
@@ -559,6 +585,7 @@ void vault_session_close(struct vault_session *session) {
         text_list_done(&session->base_urls);
         text_list_done(&session->strip);
         text_list_done(&session->places);
+        text_list_done(&session->tool_places);
         mappings_done(&session->mappings);
         trust_store_done(&session->roots);
         free(session->directory);

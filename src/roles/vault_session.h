@@ -14,6 +14,7 @@
 struct vault_session {
         mappings mappings;
         text_list places;              /* by mapping: which files are closed to the sandbox, vault_mapping.place */
+        text_list tool_places;         /* of tools: pairs of a file and such a place */
         struct vault_process *process; /* NULL: not needed */
         char *directory;               /* of this run: bundle and Java's store; removed at the end */
         int lock;                      /* on a file in it, as long as the run lives */
@@ -42,8 +43,10 @@ struct vault_session_place {
 struct vault_session_request {
         struct policy *policy; /* gets a rule by which the sandbox may read the certificates */
         const char *id;
-        const char *roots;                       /* PEM file; NULL: the host's */
-        char *const *environment;                /* of the user */
+        const char *roots;        /* PEM file; NULL: the host's */
+        char *const *environment; /* of the user */
+        char *const *judged;      /* pairs as above: what the run that called this tool has closed */
+        size_t n_judged;
         bool preview;                            /* nothing is started: names only */
         const struct vault_session_place *place; /* NULL: nothing outlives the run */
         bool service;                            /* the API proxy is at the proxy's port: base URLs are paths */

@@ -79,11 +79,18 @@ static void plan_observe(struct policy *policy) {
 /* Before the plan: what the sandbox is given instead of secrets is part of it. It starts first and is waited for last,
  * since it takes as long as everything in between. */
 static struct vault_session_request vault_request(const struct run *run) {
-        return (struct vault_session_request){ .policy = run->session.policy,
-                                               .id = run->session.id,
-                                               .roots = run->q->ca_bundle,
-                                               .environment = environ,
-                                               .preview = run->preview };
+        struct vault_session_request request = { .policy = run->session.policy,
+                                                 .id = run->session.id,
+                                                 .roots = run->q->ca_bundle,
+                                                 .environment = environ,
+                                                 .preview = run->preview };
+
+        if (run->q->places) {
+                request.judged = run->q->places->p;
+                request.n_judged = run->q->places->n;
+        }
+
+        return request;
 }
 
 static int begin_vault(struct run *run, struct err *err) {

@@ -3,6 +3,7 @@
 /* What a caller asks of run_command() (run/run.h). The parts of a run read it; none of them starts one. */
 #include "base/err.h"
 #include "conf/option.h"
+#include "ipc/supervise_messages.h"
 
 #include <stdbool.h>
 
@@ -41,6 +42,7 @@ struct run_request {
         struct learn *learn;                 /* not NULL: run observed (run/learn.h), and collect there */
         const struct policy_request *policy; /* not NULL: the policy comes from here, not from `options` */
         const struct judged *judged;         /* not NULL: goes into the record: what the classifier and people said */
+        const supervise_texts *places;       /* not NULL: what another run closed for its credentials; pairs */
         const char *id, *audit_path;         /* not NULL: the name and the record that a question before it had */
         const struct run_guest *guest;       /* not NULL: this is the run of a guest */
         bool *ret_signalled;     /* not NULL: whether a signal ended the command, which its status leaves open */

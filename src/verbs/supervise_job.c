@@ -56,6 +56,7 @@ static enum run_end run_job(const struct supervise_call *call, int *ret_status, 
                                              .policy = &call->settings.policy,
                                              .ret_signalled = ret_signalled,
                                              .judged = call->request.judged.n ? &judged : NULL,
+                                             .places = &call->request.places,
                                              .link = call->link };
 
         return run_command(&request, ret_status, err);

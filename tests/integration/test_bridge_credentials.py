@@ -206,6 +206,17 @@ def test_private_addresses_of_nothing_else(corp):
     assert "200" not in done.text and not corp.seen, str(done)
 
 
+def test_a_link_that_leads_elsewhere_later_is_not_followed(corp, home, work):
+    """The file that it leads to now is open to the caller."""
+    for name, value in (("one", SECRET), ("two", OTHER)):
+        (work / name).write_text(value)
+    (home / "outer").symlink_to(work / "link")
+    (work / "link").symlink_to("one")  # the sandbox may turn this one
+    done = corp(f"tool ask {corp.where}; rm link; ln -s two link; tool ask {corp.where}", credentials=[corp.entry(source=f"file:{home}/outer")], check=False)
+    assert done.text.split()[:1] == ["200"] and [seen[1] for seen in corp.seen] == [f"Bearer {SECRET}"], (corp.seen, str(done))
+    assert "a link leads to another file" in done.text + done.errors and str(work / "two") in done.text + done.errors and OTHER not in done.text + done.errors, str(done)
+
+
 def test_verbs_know_it(corp, bailey, work):
     corp.write([corp.entry(), corp.entry(name="weak", env="WEAK", source="env:WEAK_LOGIN")])
     options = ["--policy", str(corp.file)]

@@ -87,6 +87,12 @@ int bridge_place_find(const struct run *run, const struct bridge_start *start, s
         return 0;
 }
 
+static void texts_done(supervise_texts *list) {
+        for (size_t i = 0; i < list->n; i++)
+                free(list->p[i]);
+        vec_done(list);
+}
+
 static int encode_block(const struct run *run, const struct bridge_start *start, char **ret, struct err *err) {
         cleanup(bridge_place_done) struct bridge_place place = { 0 };
         cleanup(buf_done) struct buf policy = BUF(POLICY_MAX);
@@ -111,11 +117,14 @@ static int encode_block(const struct run *run, const struct bridge_start *start,
         for (size_t i = 1; r == 0 && i < start->call->argv.n; i++)
                 r = supervise_texts_add(&request.argv, str_of(start->call->argv.p[i]));
 
-        r = r < 0 ? no_memory(err) : supervise_encode(&request, ret, err);
-        for (size_t i = 0; i < request.argv.n; i++)
-                free(request.argv.p[i]);
+        const text_list *places = &run->session.vault->tool_places;
+        for (size_t i = 0; r == 0 && i < places->n; i++)
+                r = supervise_texts_add(&request.places, str_of(places->p[i]));
 
-        vec_done(&request.argv);
+        r = r < 0 ? no_memory(err) : supervise_encode(&request, ret, err);
+        texts_done(&request.argv);
+        texts_done(&request.places);
+
         return r;
 }
 

@@ -62,6 +62,7 @@ static void what_is_no_block_is_refused(void **state) {
                 "4:v5.0,5:b/srv,2:ax,2:zx,",    /* unknown */
                 "4:v5.0,5:b/srv,2:ax,2:jx,",    /* judged by halves */
                 "4:v5.2,5:b/srv,2:ax,",         /* not judged at all */
+                "4:v5.0,5:b/srv,2:ax,2:fx,",    /* a file without its place */
                 "4:v5.3,5:b/srv,2:ax,",
                 "4:v5.0,5:b/srv,0:,2:ax,",
                 "4:v5.0,5:b/srv,99999999999:ax,",
