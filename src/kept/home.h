@@ -7,6 +7,7 @@
  *                                        caches/  upper layers, one per cache (policy/paths/home_table.h)
  *                                        info     the workspace it was made for
  *                                        laid     what Bailey put into files/, and from which content
+ *                                        hinted-* what a user was told of an agent here (run/run_introduce.h)
  *                                        lock     shared by the runs that use it, exclusive to remove it
  *
  * The sandbox controls everything in files/. So nothing in there is trusted, run or obeyed outside, and Bailey's own

@@ -550,7 +550,7 @@ static void print_profile(const struct run *run) {
                 return;
 
         const char *hinted = profile_hinted(run->q->argv);
-        if (hinted)
+        if (hinted && run_introduce_agent(&run->home, hinted))
                 log_notice("if this starts %s: --profile %s gives it what it needs", hinted, hinted);
 }
 

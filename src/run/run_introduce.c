@@ -18,18 +18,33 @@ static bool has_policy(const struct policy *policy) {
         return policy->file || !path || faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+static bool introduce_mark(int at, const char *name) {
+        cleanup(close_fd) int fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+        return fd >= 0;
+}
+
 /* True once. Without a place to remember it, it is not repeated at each run. */
-static bool introduce_remember(void) {
+static bool introduce_remember(const char *name) {
         cleanup(free_ptr) char *state = NULL;
         struct err ignored = { 0 };
 
         if (dirs_state(&state) < 0 || path_make_private_dir(state, &ignored) < 0)
                 return false;
 
-        cleanup(free_ptr) char *path = path_join(state, "introduced");
-        cleanup(close_fd) int fd = path ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+        cleanup(free_ptr) char *path = path_join(state, name);
+        return path && introduce_mark(AT_FDCWD, path);
+}
 
-        return fd >= 0;
+bool run_introduce_agent(const struct home *home, const char *agent) {
+        cleanup(free_ptr) char *name = str_format("hinted-%s", agent);
+
+        if (!name)
+                return false;
+        if (home->directory && home->fd >= 0 && !home->forgotten)
+                return introduce_mark(home->fd, name);
+
+        return introduce_remember(name);
 }
 
 static const char *describe_network(const struct policy *policy) {
@@ -63,6 +78,6 @@ static void introduce_say(const struct policy *policy) {
 void run_introduce(const struct policy *policy) {
         if (!isatty(STDERR_FILENO) || getenv("BAILEY_SANDBOX") || has_policy(policy))
                 return;
-        if (introduce_remember())
+        if (introduce_remember("introduced"))
                 introduce_say(policy);
 }

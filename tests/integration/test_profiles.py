@@ -107,10 +107,10 @@ def test_a_program_of_the_workspace_chooses_nothing(bailey, work, home, agent):
         (home / place / "claude").symlink_to(target)
     (work / "there").symlink_to(home / "tools")
     seen = [word for name in ("file", "directory", "tools") for word in ("--read", str(home / name))]
-    for program, env in (("./claude", {}), (str(work / "claude"), {}), ("claude", {"PATH": f"{work}:/usr/bin:/bin"}), ("links/claude", {}),
+    for i, (program, env) in enumerate((("./claude", {}), (str(work / "claude"), {}), ("claude", {"PATH": f"{work}:/usr/bin:/bin"}), ("links/claude", {}),
                          ("claude", {"PATH": f"{work}/links:/usr/bin:/bin"}), ("claude", {"PATH": f"{home}/file:/usr/bin:/bin"}),
-                         (f"{home}/directory/claude", {})):
-        result = bailey("run", *seen, "--", program, cwd=work, env={"ANTHROPIC_API_KEY": KEY, **env})
+                         (f"{home}/directory/claude", {}))):
+        result = bailey("run", "--home", f"home{i}", *seen, "--", program, cwd=work, env={"ANTHROPIC_API_KEY": KEY, **env})
         assert "by the program's name" not in result.errors and "ANTHROPIC_API_KEY" not in result.text and result.status == 0, result
         assert "if this starts claude: --profile claude" in result.errors, result
     (home / "file/claude").unlink()
@@ -123,10 +123,11 @@ def test_a_program_of_the_workspace_chooses_nothing(bailey, work, home, agent):
                                         ("npm run codex", None), ("npm exec @google/gemini-cli", "gemini"), ("nice -n 5 claude", "claude"),
                                         ("env cat docs/claude", None)])
 def test_an_agent_that_another_program_starts(bailey, work, agent, words, name):
-    """It gets nothing by itself; one line says what to write."""
+    """It gets nothing by itself; one line says what to write, once in a home."""
     result = bailey("run", "--", *words.split(), cwd=work, env=agent(words.split()[0]))
     assert (f"--profile {name} gives it what it needs" in result.errors) if name else "--profile" not in result.errors, result
     assert "by the program's name" not in result.errors
+    assert "gives it what it needs" not in bailey("run", "--", *words.split(), cwd=work, env=agent(words.split()[0])).errors
 
 
 def test_several_at_once(bailey, work):
