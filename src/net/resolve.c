@@ -6,6 +6,8 @@
 #include "base/map.h"
 #include "net/resolve_hosts.h"
 
+/* What newer versions would have us call instead, the oldest that we build with lacks. */
+#define CARES_NO_DEPRECATED
 #include <ares.h>
 #include <errno.h>
 #include <stdlib.h>

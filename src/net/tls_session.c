@@ -50,9 +50,17 @@ void tls_sessions_free(struct tls_sessions *sessions) {
         free(sessions);
 }
 
+static time_t session_begin(const SSL_SESSION *session) {
+#if OPENSSL_VERSION_NUMBER >= 0x30300000L
+        return SSL_SESSION_get_time_ex(session);
+#else
+        return SSL_SESSION_get_time(session);
+#endif
+}
+
 static bool is_current(const SSL_SESSION *session) {
         X509 *peer = SSL_SESSION_get0_peer((SSL_SESSION *)session);
-        long age = (long)time(NULL) - SSL_SESSION_get_time(session);
+        time_t age = time(NULL) - session_begin(session);
         return SSL_SESSION_is_resumable(session) && age >= 0 && age < SESSION_SECONDS && peer &&
                X509_cmp_current_time(X509_get0_notAfter(peer)) > 0;
 }
