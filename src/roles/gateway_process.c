@@ -45,6 +45,8 @@ enum {
         START_MS = 10000,
         HELD_MS = 2000,
         AUDIT_RETRY_MS = 500,
+        FAILURES_MAX = 3,   /* starts in a row; then nobody waits for the next */
+        REFUSED_MAX = 1024, /* connections of one listener, in one step */
 };
 #define CLOCK_SKEW_US 60000000ULL
 
@@ -61,6 +63,7 @@ struct gateway_process {
         struct role role;
         int events;
         uint64_t audit_retry_ns; /* CLOCK_NEVER: the audit can be written */
+        unsigned failures;       /* starts in a row after which no gateway accepted anything */
         bool held;               /* started ahead: it accepts nothing before IPC_GO */
         bool dismissed;          /* held, and killed before anybody connected; its end has not been seen yet */
         bool needed;             /* somebody has connected, or it was asked for */
@@ -288,6 +291,7 @@ static void process_handle(struct gateway_process *process, const struct ipc_mes
         case IPC_READY:
                 if (process->role.state != ROLE_STARTING)
                         break;
+                process->failures = 0;
                 role_set(&process->role, ROLE_SERVING, process->held ? HELD_MS : 0);
                 if (!process->held)
                         process_notice(process, NOTICE_READY, "");
@@ -508,6 +512,69 @@ static void let_accept(struct gateway_process *process) {
         }
 }
 
+/*
+ * A gateway that fails at every start: what waits for it is refused. Clients would otherwise wait for as long as they
+ * have patience. The next connection after the delay is tried with a new gateway all the same.
+ */
+static bool is_hopeless(const struct gateway_process *process) {
+        return process->failures >= FAILURES_MAX;
+}
+
+/* A question is given back as it came, as an answer that says that the server failed. */
+static bool refuse_datagram(int fd) {
+        enum { HEADER = 12, FLAGS = 2, ANSWER = 0x80, CODE = 0x0f, SERVER_FAILED = 2 };
+        unsigned char question[1500];
+        struct sockaddr_storage peer;
+        socklen_t n_peer = sizeof peer;
+        ssize_t n = recvfrom(fd, question, sizeof question, MSG_DONTWAIT, (struct sockaddr *)&peer, &n_peer);
+
+        if (n < 0)
+                return false;
+        if (n < HEADER || question[FLAGS] & ANSWER)
+                return true;
+
+        question[FLAGS] |= ANSWER;
+        question[FLAGS + 1] = (unsigned char)((question[FLAGS + 1] & ~CODE) | SERVER_FAILED);
+        (void)sendto(fd, question, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&peer, n_peer);
+
+        return true;
+}
+
+/* Packets need no answer, and connections that somebody else accepted stay with them. */
+static bool can_refuse(const struct gateway_process *process, size_t i) {
+        uint32_t kind = process->settings.start.listeners[i].kind;
+
+        return kind != LISTENER_PACKETS && kind != LISTENER_HANDED;
+}
+
+static bool refuse_one(int fd, uint32_t kind) {
+        struct pollfd ready = { .fd = fd, .events = POLLIN };
+
+        if (poll(&ready, 1, 0) <= 0)
+                return false;
+        if (kind == LISTENER_DNS_UDP)
+                return refuse_datagram(fd);
+
+        cleanup(close_fd) int client = accept(fd, NULL, NULL);
+        return client >= 0;
+}
+
+static void refuse_waiting(struct gateway_process *process) {
+        for (size_t i = 0; is_hopeless(process) && i < process->settings.n_listeners; i++) {
+                unsigned most = can_refuse(process, i) ? REFUSED_MAX : 0;
+
+                for (unsigned k = 0;
+                     k < most && refuse_one(process->listeners[i], process->settings.start.listeners[i].kind); k++)
+                        ;
+        }
+}
+
+static void note_failure(struct gateway_process *process) {
+        process->failures++;
+        role_delay(&process->role);
+        refuse_waiting(process);
+}
+
 static void try_start(struct gateway_process *process) {
         struct err err = { 0 };
         if (process_start(process, &err) == 0)
@@ -515,7 +582,7 @@ static void try_start(struct gateway_process *process) {
         (void)audit_note(process->settings.audit, "the gateway could not be started: %s", err_text(&err));
         process_notice(process, NOTICE_CANNOT_START, err_text(&err));
         process->role.started_ns = clock_ns();
-        role_delay(&process->role);
+        note_failure(process);
 }
 
 static void process_reap(struct gateway_process *process) {
@@ -544,10 +611,14 @@ static void process_reap(struct gateway_process *process) {
                 return;
         }
 
+        bool started = process->role.state != ROLE_STARTING;
         if (!process->role.condemned)
-                process_notice(process, process->role.state == ROLE_STARTING ? NOTICE_CANNOT_START : NOTICE_DIED, how);
+                process_notice(process, started ? NOTICE_DIED : NOTICE_CANNOT_START, how);
 
-        role_delay(&process->role);
+        if (started)
+                role_delay(&process->role);
+        else
+                note_failure(process);
 }
 
 int gateway_process_start(struct gateway_process *process, struct err *err) {
@@ -609,7 +680,10 @@ static void on_deadline(struct gateway_process *process) {
 /*
  * The loop's side.
  */
-static bool awaits_connection(const struct gateway_process *process) {
+static bool awaits_connection(const struct gateway_process *process, size_t i) {
+        if (process->role.state == ROLE_WAITING)
+                return is_hopeless(process) && can_refuse(process, i);
+
         return process->role.state == ROLE_IDLE || (process->held && !process->dismissed);
 }
 
@@ -619,15 +693,16 @@ void gateway_process_watch(const struct gateway_process *process, struct poller 
         if (process->settings.addresses > 0)
                 poller_watch(poller, process->settings.addresses, POLLIN);
 
-        for (size_t i = 0; awaits_connection(process) && i < process->settings.n_listeners; i++)
-                poller_watch(poller, process->listeners[i], POLLIN);
+        for (size_t i = 0; i < process->settings.n_listeners; i++)
+                if (awaits_connection(process, i))
+                        poller_watch(poller, process->listeners[i], POLLIN);
 
         poller_until(poller, process->audit_retry_ns);
 }
 
 static bool connection_waits(const struct gateway_process *process, const struct poller *poller) {
-        for (size_t i = 0; awaits_connection(process) && i < process->settings.n_listeners; i++)
-                if (poller_ready(poller, process->listeners[i]))
+        for (size_t i = 0; i < process->settings.n_listeners; i++)
+                if (awaits_connection(process, i) && poller_ready(poller, process->listeners[i]))
                         return true;
         return false;
 }
@@ -646,6 +721,11 @@ void gateway_process_step(struct gateway_process *process, const struct poller *
                 process_reap(process);
         if (connection && process->held && !process->dismissed)
                 let_accept(process);
+        if (connection && process->role.state == ROLE_WAITING) {
+                refuse_waiting(process);
+                connection = false;
+        }
+
         if (role_is_due(&process->role))
                 on_deadline(process);
         if (connection && process->role.state == ROLE_IDLE)

@@ -28,6 +28,7 @@ struct world {
         struct audit *audit;
         int listener;
         struct sockaddr_in address;
+        enum listener_kind kind;
         struct gateway_process *g;
         void *snapshot;
         size_t snapshot_n;
@@ -110,7 +111,7 @@ static void make_process(struct world *w, const char *act) {
                                       .arg = w };
         struct err e = { 0 };
         gateway_start_init(&s.start);
-        s.start.listeners[0].kind = LISTENER_HTTP;
+        s.start.listeners[0].kind = (uint16_t)w->kind;
         snprintf(s.start.sandbox_id, sizeof s.start.sandbox_id, "%s", act);
         if (gateway_process_new(&s, w->snapshot, w->snapshot_n, &w->g, &e) < 0)
                 fail_msg("%s", err_text(&e));
@@ -217,6 +218,43 @@ static void dying_again_and_again_slows_down(void **state) {
         step_until(w, &w->notices[NOTICE_CANNOT_START], 3, 20000);
         assert_true(clock_ns() - before >= 290 * NS_PER_MS); /* at once, after 100 ms, after another 200 ms */
         assert_int_equal(w->notices[NOTICE_READY], 0);
+
+        /* From now on nobody waits: this one, and those who come before and after the next try. */
+        struct pollfd refused = { .fd = client, .events = POLLIN };
+        assert_int_equal(poll(&refused, 1, 0), 1);
+        for (unsigned tries = 3; tries < 5; tries++) {
+                cleanup(close_fd) int late = connect_client(w);
+                char byte;
+
+                if (tries == 3)
+                        step_for(w, 20);
+                step_until(w, &w->notices[NOTICE_CANNOT_START], tries, 20000);
+                assert_int_equal(recv(late, &byte, 1, MSG_DONTWAIT), 0);
+                for (int i = 0; i < 2000 && gateway_process_state(w->g) != ROLE_IDLE; i++)
+                        step_for(w, 10); /* the delay: the next one is tried after it */
+        }
+}
+
+static void a_question_for_a_name_is_answered(void **state) {
+        struct world *w = *state;
+        const unsigned char question[] = { 0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 'a', 0, 0, 1, 0, 1 };
+        unsigned char answer[64];
+        cleanup(close_fd) int client = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        socklen_t n = sizeof w->address;
+
+        close(w->listener);
+        w->listener = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        w->address.sin_port = 0;
+        assert_int_equal(bind(w->listener, (struct sockaddr *)&w->address, n), 0);
+        assert_int_equal(getsockname(w->listener, (struct sockaddr *)&w->address, &n), 0);
+        w->kind = LISTENER_DNS_UDP;
+        make_process(w, "exit");
+        assert_int_equal(sendto(client, question, sizeof question, 0, (struct sockaddr *)&w->address, n),
+                         sizeof question);
+        step_until(w, &w->notices[NOTICE_CANNOT_START], 3, 20000);
+        assert_int_equal(recv(client, answer, sizeof answer, MSG_DONTWAIT), sizeof question);
+        assert_true(answer[0] == 0x12 && answer[1] == 0x34 && answer[2] == 0x81 && answer[3] == 2);
+        assert_memory_equal(answer + 4, question + 4, sizeof question - 4);
 }
 
 static void bad_bytes_end_it(void **state) {
@@ -386,6 +424,7 @@ int main(int argc, char **argv) {
                 T(starts_at_the_first_connection),
                 T(death_is_reported_and_replaced),
                 T(dying_again_and_again_slows_down),
+                T(a_question_for_a_name_is_answered),
                 T(bad_bytes_end_it),
                 T(nobody_is_ended_for_the_words_of_the_dead),
                 T(own_failure_is_told),
