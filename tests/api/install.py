@@ -86,9 +86,10 @@ def check_uninstall(top):
 
 def check_release(top):
     """Where the other architecture cannot be built, it says so before it builds anything."""
-    top = top.rename(top.parent / "l\u00e0")
-    done = call(["scripts/release"], top)
-    expect(done.returncode == 1 and "not all ASCII" in done.stdout and "building" not in done.stdout and not list(top.glob("build-*")), done.stdout)
+    for name in ("l\u00e0", "a place"):
+        top = top.rename(top.parent / name)
+        done = call(["scripts/release"], top)
+        expect(done.returncode == 1 and "cannot name libraries" in done.stdout and "building" not in done.stdout and not list(top.glob("build-*")), done.stdout)
     top.rename(top.parent / "checkout")
 
 
