@@ -157,7 +157,9 @@ static const struct verb tools[] = {
              "can "
              "be written to, unless the mode is plan. Where Claude asks about a file or a host, the policy refuses."),
         TOOL("codex", "the settings of Codex",
-             "Without FILE: /etc/codex/managed_config.toml, .codex/config.toml of the project and "
+             "Without FILE: /etc/codex/requirements.toml, whose denials hold in any case, "
+             "/etc/codex/managed_config.toml, "
+             ".codex/config.toml of the project and "
              "~/.codex/config.toml, of which the first that says a "
              "sandbox_mode or default_permissions decides, and the rules in .codex/rules and ~/.codex/rules. "
              "danger-full-access is an error: there is no such policy."),

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Codex: config.toml with sandbox_mode and its table, or with [permissions.NAME], and rule files (*.rules). The
- * strictest of all rules that match wins. What a rule allows runs outside Codex's sandbox; here it runs inside.
+ * Codex: config.toml with sandbox_mode and its table, or with [permissions.NAME], rule files (*.rules), and what an
+ * administrator requires (requirements.toml). The strictest of all rules that match wins. What a rule allows runs
+ * outside Codex's sandbox; here it runs inside.
  *
  * Codex keeps .git, .codex and .agents of every writable directory from being written to; so does the result.
  */
+#include "import/codex.h"
 #include "base/cleanup.h"
 #include "base/paths/path.h"
 #include "conf/suggest.h"
-#include "import/import_source.h"
 
 #include <errno.h>
 
@@ -147,7 +148,7 @@ static int read_system_roots(struct import_source *source, const struct node *no
         return r;
 }
 
-static int deny_place(struct import_source *source, const struct node *node, struct str path, struct err *err) {
+int codex_deny_place(struct import_source *source, const struct node *node, struct str path, struct err *err) {
         int r = import_path(source, node, path, IMPORT_DENY_READ, ANCHOR_PLAIN, err);
 
         if (r < 0)
@@ -199,7 +200,7 @@ static int read_place(struct import_source *source, const struct node *node, str
                 return import_say(source, node, !read && !write, err, "an unknown name of a place");
 
         if (!read && !write)
-                return deny_place(source, node, path, err);
+                return codex_deny_place(source, node, path, err);
 
         if (write)
                 return add_root(source,
@@ -230,7 +231,7 @@ static int read_places(struct import_source *source, const struct node *map, str
         return r;
 }
 
-static int read_domain(struct import_source *source, const struct node *node, struct err *err) {
+int codex_domain(struct import_source *source, const struct node *node, struct err *err) {
         bool allow = is_word(node, "allow");
         struct str text = node->key;
         int r = 0;
@@ -261,7 +262,7 @@ static int read_domains(struct import_source *source, const struct node *map, st
         int r = import_want_map(source, map, err);
 
         for (const struct node *node = map->first; r == 0 && node; node = node->next)
-                r = read_domain(source, node, err);
+                r = codex_domain(source, node, err);
         return r;
 }
 
@@ -615,10 +616,31 @@ struct spelling {
         struct str reason;
 };
 
+/* A word, a list of alternatives, or in requirements one of { token = WORD } and { any_of = LIST }. */
+static int find_choices(struct import_source *source, const struct node *token, const struct node **ret_first,
+                        bool *ret_listed, struct err *err) {
+        const struct node *said = token;
+
+        if (token->kind == NODE_MAP) {
+                const struct node *one = node_get(token, STR("token")), *any = node_get(token, STR("any_of"));
+
+                said = one ? one : any;
+                if (!said || (one && any) || (said == one) != (said->kind == NODE_SCALAR))
+                        return node_error(source->document, token, err,
+                                          "a word is { token = WORD } or { any_of = LIST }");
+        }
+
+        *ret_listed = said->kind == NODE_LIST;
+        *ret_first = *ret_listed ? said->first : said;
+
+        return 0;
+}
+
 /* Every choice of alternatives is a rule of its own. */
 static int spell_out(struct import_source *source, const struct node *call, const struct node *token,
                      struct spelling *so_far, struct err *err) {
-        const struct node *first = token && token->kind == NODE_LIST ? token->first : token;
+        const struct node *first = NULL;
+        bool listed = false;
         int r = 0;
 
         if (!token) {
@@ -631,7 +653,9 @@ static int spell_out(struct import_source *source, const struct node *call, cons
         if (so_far->n == TOKENS_MAX)
                 return node_error(source->document, token, err, "more than %d words", TOKENS_MAX);
 
-        for (const struct node *node = first; r == 0 && node; node = token->kind == NODE_LIST ? node->next : NULL) {
+        r = find_choices(source, token, &first, &listed, err);
+
+        for (const struct node *node = first; r == 0 && node; node = listed ? node->next : NULL) {
                 r = import_want_text(source, node, err);
                 if (r < 0)
                         return r;
@@ -644,7 +668,7 @@ static int spell_out(struct import_source *source, const struct node *call, cons
         return r;
 }
 
-static int read_prefix_rule(struct import_source *source, const struct node *call, struct err *err) {
+int codex_prefix_rule(struct import_source *source, const struct node *call, struct err *err) {
         static const struct {
                 const char *word, *decision;
         } words[] = { { "allow", "allow" }, { "prompt", "escalate" }, { "forbidden", "forbid" } };
@@ -672,7 +696,7 @@ int import_codex_rules(struct import_source *source, const struct node *root, st
 
         for (const struct node *call = root->first; r == 0 && call; call = call->next) {
                 if (str_is(call->key, "prefix_rule"))
-                        r = read_prefix_rule(source, call, err);
+                        r = codex_prefix_rule(source, call, err);
                 else
                         r = import_say(source, call, !str_is(call->key, "host_executable"), err,
                                        "a function that a policy has no word for");

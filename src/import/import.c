@@ -35,6 +35,7 @@ static const struct import_place places[] = {
         { "claude", ".claude/settings.local.json", BELOW_WORKSPACE, NULL, false },
         { "claude", ".claude/settings.json", BELOW_WORKSPACE, NULL, false },
         { "claude", ".claude/settings.json", BELOW_HOME, NULL, false },
+        { "codex", "/etc/codex/requirements.toml", ABSOLUTE, NULL, false },
         { "codex", "/etc/codex/managed_config.toml", ABSOLUTE, NULL, false },
         { "codex", ".codex/config.toml", BELOW_WORKSPACE, NULL, false },
         { "codex", ".codex/config.toml", BELOW_HOME, NULL, false },
@@ -125,13 +126,15 @@ int import_open_jsonc(const char *path, struct document **ret, struct err *err) 
 
 /* --- one file --- */
 
-enum file_kind { KIND_JSONC, KIND_TOML, KIND_RULES, KIND_SCRIPT };
+enum file_kind { KIND_JSONC, KIND_TOML, KIND_REQUIREMENTS, KIND_RULES, KIND_SCRIPT };
 
 static enum file_kind kind_of(const char *tool, const char *path) {
         struct str name = str_of(path);
 
         if (strcmp(tool, "devcontainer") == 0)
                 return KIND_SCRIPT;
+        if (strcmp(tool, "codex") == 0 && str_is(path_basename(path), "requirements.toml"))
+                return KIND_REQUIREMENTS;
         if (strcmp(tool, "codex") == 0)
                 return str_ends(name, STR(".rules")) ? KIND_RULES : KIND_TOML;
         if (strcmp(tool, "gemini") == 0 && str_ends(name, STR(".toml")))
@@ -151,6 +154,8 @@ static import_handler *reader_of(const struct import_model *model, enum file_kin
                 return import_srt;
         if (strcmp(tool, "fence") == 0)
                 return import_fence;
+        if (kind == KIND_REQUIREMENTS)
+                return import_codex_requirements;
         if (strcmp(tool, "codex") == 0)
                 return kind == KIND_RULES ? import_codex_rules : import_codex;
 
@@ -164,6 +169,7 @@ static int import_parse(enum file_kind kind, struct str text, const char *name, 
                         struct err *err) {
         switch (kind) {
         case KIND_TOML:
+        case KIND_REQUIREMENTS:
                 return toml_read(text, str_of(name), ret, err);
         case KIND_RULES:
                 return starlark_read(text, str_of(name), ret, err);
@@ -432,7 +438,9 @@ static int import_finish(struct import_model *model, struct import_result *ret, 
         cleanup(buf_done) struct buf text = BUF(DOCUMENT_BYTES_MAX);
         int r;
 
-        r = import_resolve(model, err);
+        r = import_codex_settle(model, err);
+        if (r == 0)
+                r = import_resolve(model, err);
         if (r == 0)
                 r = import_write(model, &text, err);
         if (r == 0)
@@ -487,6 +495,8 @@ int import_make_text(const char *tool, const char *kind, struct str text, const 
 
         if (strcmp(kind, "toml") == 0)
                 which = KIND_TOML;
+        else if (strcmp(kind, "requirements") == 0)
+                which = KIND_REQUIREMENTS;
         else if (strcmp(kind, "rules") == 0)
                 which = KIND_RULES;
         else if (strcmp(kind, "sh") == 0)

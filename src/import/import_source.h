@@ -89,6 +89,9 @@ import_handler import_claude, import_srt, import_codex, import_codex_rules, impo
     import_gemini_policy;
 /* The first reading of Codex's files: see import/model.h. */
 import_handler import_codex_look;
+/* What an administrator requires of it, and what that means once all files are read. */
+import_handler import_codex_requirements;
+int import_codex_settle(struct import_model *model, struct err *err);
 /* The firewall script of a development container is no tree. */
 int import_devcontainer(struct import_source *source, struct str text, struct err *err);
 

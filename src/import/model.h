@@ -95,6 +95,7 @@ struct import_model {
         bool reads_strict;        /* and the directories of the system are not among them by themselves */
         bool reads_listed;        /* only what IMPORT_READ and IMPORT_WRITE name can be read */
         bool reads_limit_writes;  /* what is named for reading alone is not written to, also inside IMPORT_WRITE */
+        bool requires_read_only;  /* whatever mode is chosen */
         bool workspace_writable;  /* before denials */
         bool workspace_read_only; /* settled: the project is not written to */
 };

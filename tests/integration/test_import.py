@@ -63,6 +63,35 @@ def test_four_files_of_claude_are_merged(imported, home, work):
     assert 'argv: ["sudo"]' in result.text
 
 
+def test_codex_s_requirements(imported, work):
+    """What an administrator denies holds in any mode, and nothing is granted by it."""
+    (work / "config.toml").write_text('sandbox_mode = "workspace-write"\n[sandbox_workspace_write]\nnetwork_access = true\nwritable_roots = ["/srv/x"]\n')
+    (work / "etc").mkdir()
+    required = work / "etc/requirements.toml"
+    required.write_text('allowed_sandbox_modes = ["read-only", "workspace-write"]\nallowed_approval_policies = ["never"]\n'
+                        '[permissions.filesystem]\ndeny_read = ["/srv/secret", "**/*.pem", "./near"]\n'
+                        '[experimental_network]\nallowed_domains = ["a.test.example"]\ndenied_domains = ["b.test.example"]\n'
+                        '[experimental_network.domains]\n"**.c.test.example" = "deny"\n"d.test.example" = "allow"\n'
+                        '[rules]\nprefix_rules = [{ pattern = [{ token = "git" }, { any_of = ["push", "pull"] }], decision = "forbidden", justification = "no" }]\n')
+    for files in (("etc/requirements.toml", "config.toml"), ("config.toml", "etc/requirements.toml")):
+        text = imported("codex", *files).check().text
+        denied = text.split("deny_read:")[1].split("deny_write:")[0]
+        assert all(f'"{path}"' in denied for path in ("/srv/secret", f"{work}/near", f"{work}/etc/near")) and ".pem" in denied, text
+        assert all(f'- "{host}"' in text for host in ("b.test.example", "c.test.example", "*.c.test.example")) and "/srv/x" in text, text
+        assert 'argv: ["git", "push"]' in text and 'argv: ["git", "pull"]' in text and 'decision: forbid' in text, text
+        assert '- "a.test.example"' not in text and '- "d.test.example"' not in text
+    required.write_text('allowed_sandbox_modes = ["read-only"]\nallowed_permission_profiles = { x = true }\n')
+    result = imported("codex", "config.toml", "etc/requirements.toml")
+    assert result.status == 3 and "\nmode: read-only\n" in result.text and '- "/srv/x"' not in result.text, result
+    required.write_text('[experimental_network]\nmanaged_allowed_domains_only = true\n')
+    text = imported("codex", "config.toml", "etc/requirements.toml").check().text
+    assert "full-network" not in text, text
+    for wrong in ('allowed_sandbox_modes = "x"', '[rules]\nprefix_rules = [{ pattern = [{ token = "x" }] }]', '[rules]\nprefix_rules = [{ pattern = [{}], decision = "prompt" }]',
+                  '[permissions.filesystem]\ndeny_read = [1]'):
+        required.write_text(wrong + "\n")
+        assert imported("codex", "etc/requirements.toml").status == 1, wrong
+
+
 def test_an_administrator_s_hosts_alone(imported, work):
     """allowManagedDomainsOnly: what other files allow does not count."""
     (work / "a.json").write_text('{"sandbox": {"network": {"allowManagedDomainsOnly": true, "allowedDomains": ["a.test.example"]}}}')
