@@ -7,7 +7,7 @@ a third run, by an ordinary user, of what depends on both (integration() in test
 Markers: `root` needs root, `user` needs an ordinary user (each is left out of the other run), `exact_build` is about the
 build that ships and is left out under sanitizers (with `anybody` it is not about who runs it), and so is `pages`: about what a
 browser does with the dashboard's pages, not about C; `visible_home`: see the fixture `home`; `real_home`: Bailey runs with --home
-real; `rows`: the values of its parameters are data that take the same ways through the code, see repeated_rows().
+real; `rows`: the values of its parameters are data that take the same ways through the code, see repeated_rows(); `turns`: see not_their_turn().
 """
 import collections
 import gc
@@ -55,6 +55,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "visible_home: the home directory can be seen in a sandbox")
     config.addinivalue_line("markers", "real_home: about --home real, where the home is shown and a list hides its secrets")
     config.addinivalue_line("markers", "rows: under sanitizers each value of each of its parameters is tried once, and not all their products")
+    config.addinivalue_line("markers", "turns(n): under sanitizers one of n of its cases is tried, by the next test of the file the next one")
     config.addinivalue_line("markers", "table: long; only where BAILEY_TABLE is set (tests/run agents)")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts this in the background has it ignored, in all below
     leaks.adopt_orphans()
@@ -81,10 +82,24 @@ def repeated_rows(items):
     return {item.nodeid for item in rows} - kept
 
 
+def not_their_turn(items):
+    """Under sanitizers: of a test with the marker `turns(n)` all cases but each n-th one. The tests of a file, which have a parameter
+    such as the protocol in common, begin with another one in turn, so that each of its values is tried by many of them."""
+    tests, left_out = collections.defaultdict(dict), set()
+    for item in items if SANITIZED else []:
+        marker = item.get_closest_marker("turns")
+        if marker and hasattr(item, "callspec"):
+            cases = tests[item.path].setdefault(item.originalname, [len(tests[item.path]), 0])
+            if cases[1] % marker.args[0] != cases[0] % marker.args[0]:
+                left_out.add(item.nodeid)
+            cases[1] += 1
+    return left_out
+
+
 def pytest_collection_modifyitems(config, items):
     others = {"user" if os.geteuid() == 0 else "root", "" if os.environ.get("BAILEY_TABLE") else "table"} - {""}
     left_out, kept = [], []
-    repeated = repeated_rows(items)
+    repeated = repeated_rows(items) | not_their_turn(items)
     for item in items:
         leave = any(item.get_closest_marker(other) for other in others) or item.nodeid in repeated
         (left_out if leave else kept).append(item)

@@ -264,6 +264,8 @@ def check_answers(account, chosen, parts):
     assert {name.rpartition(":")[2] for name in account.door.asked} == {"443"} and all(".amazonaws.com:" in name for name in account.door.asked), account.door.asked
 
 
+@pytest.mark.exact_build
+@pytest.mark.anybody
 def test_every_reading_verb(account, bailey):
     """Lines of the table, as a person uses them: the client signs with the account's key, and its answer comes inside."""
     shown = bailey("bridge", "show", "aws").check().text.partition("\nverbs ")[2].partition("\nnever ")[0]

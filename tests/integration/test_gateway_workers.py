@@ -122,6 +122,8 @@ def test_a_crowd_starts_another_worker_and_loses_nothing(tmp_path, closing, make
     assert len(opened) == 81 and sorted(closed) == sorted(e["connection"] for e in opened)
 
 
+@pytest.mark.exact_build
+@pytest.mark.anybody
 def test_a_worker_without_time_left_gets_help(tmp_path, closing, make_origin):
     """Questions for names are the first worker's; they are cheap to ask and take all of its time. A connection that comes then goes to another one.
     Where the machine never gives it a whole processor there is nothing to help with, and one thread stays."""

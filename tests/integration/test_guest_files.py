@@ -844,6 +844,8 @@ def on_a_terminal(words, env):
     return status, said.decode()
 
 
+@pytest.mark.exact_build
+@pytest.mark.anybody
 def test_long_work_shows_how_far_it_is(guest, home):
     """On a terminal a line that changes and goes; elsewhere nothing for work that takes less than ten seconds."""
     guest("create", "one").check()

@@ -139,6 +139,7 @@ MORE = [("bridged_push", "terminal"), ("bridged_push", "webhook"), ("bridged_pus
         *(("opened", how) for how in ("terminal", "hook", "webhook", "pending", "chat"))]
 
 
+@pytest.mark.rows
 @pytest.mark.parametrize("name, how", [(name, how) for name, (_, how) in KINDS.items()] + MORE)
 def test_every_kind_on_every_way(name, how, home, work, config, start, bailey, closing, environment, authority, tmp_path, free_port, origin):
     kind = KINDS[name][0]

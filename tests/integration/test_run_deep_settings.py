@@ -318,6 +318,8 @@ def test_an_overlay_is_applied_without_it(sh, bailey, tree):
     assert obeyed(tree) == {"pkg/.claude/settings.json": "mine\n"}
 
 
+@pytest.mark.exact_build
+@pytest.mark.anybody
 def test_no_more_than_can_be_noted(sh, work):
     """What cannot be noted cannot be made: 4 MiB of paths."""
     long = "/".join("x" * 240 for _ in range(14))

@@ -33,6 +33,7 @@ def begin(start, repo, *options, paths, seconds=60, script=ATTACK):
     return child
 
 
+@pytest.mark.rows
 @pytest.mark.parametrize("name, way", [(name, way) for name in (".git/config", ".vscode/tasks.json", "keep/this") for way in WAYS]
                          + [(".envrc", way) for way in WAYS[:3]], ids=lambda value: getattr(value, "__name__", value))
 def test_what_the_host_replaces_stays_closed(start, repo, name, way):

@@ -95,6 +95,7 @@ def users_of(directory):
     return found
 
 
+@pytest.mark.rows
 @pytest.mark.parametrize("number", range(SCHEDULES))
 @pytest.mark.parametrize("steady", [True, False], ids=["between", "during"])
 def test_random_schedules(start, run, work, number, steady):

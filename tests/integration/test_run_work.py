@@ -93,6 +93,8 @@ def wheel(directory):
             archive.writestr(name, data)
 
 
+@pytest.mark.exact_build
+@pytest.mark.anybody
 def test_pip_in_a_venv(inside, work):
     (work / "wheels").mkdir()
     wheel(work / "wheels")
@@ -229,6 +231,8 @@ public class Get {
 """
 
 
+@pytest.mark.exact_build
+@pytest.mark.anybody
 def test_java_client_that_knows_no_proxy(inside, work, origin):
     (work / "Get.java").write_text(JAVA)
     result = inside(NO_PROXY_VARIABLES + f"java -Xmx128m -XX:TieredStopAtLevel=1 Get.java http://{OK}:{origin.port}/", *allow(origin.port),
