@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/secrets/secret.h"
+#include "ipc/listener_refuse.h"
 #include "roles/awaited.h"
 #include "roles/gateway_spawn.h"
 #include "roles/generation.h"
@@ -45,8 +46,7 @@ enum {
         START_MS = 10000,
         HELD_MS = 2000,
         AUDIT_RETRY_MS = 500,
-        FAILURES_MAX = 3,   /* starts in a row; then nobody waits for the next */
-        REFUSED_MAX = 1024, /* connections of one listener, in one step */
+        FAILURES_MAX = 3, /* starts in a row; then nobody waits for the next */
 };
 #define CLOCK_SKEW_US 60000000ULL
 
@@ -520,53 +520,14 @@ static bool is_hopeless(const struct gateway_process *process) {
         return process->failures >= FAILURES_MAX;
 }
 
-/* A question is given back as it came, as an answer that says that the server failed. */
-static bool refuse_datagram(int fd) {
-        enum { HEADER = 12, FLAGS = 2, ANSWER = 0x80, CODE = 0x0f, SERVER_FAILED = 2 };
-        unsigned char question[1500];
-        struct sockaddr_storage peer;
-        socklen_t n_peer = sizeof peer;
-        ssize_t n = recvfrom(fd, question, sizeof question, MSG_DONTWAIT, (struct sockaddr *)&peer, &n_peer);
-
-        if (n < 0)
-                return false;
-        if (n < HEADER || question[FLAGS] & ANSWER)
-                return true;
-
-        question[FLAGS] |= ANSWER;
-        question[FLAGS + 1] = (unsigned char)((question[FLAGS + 1] & ~CODE) | SERVER_FAILED);
-        (void)sendto(fd, question, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&peer, n_peer);
-
-        return true;
-}
-
-/* Packets need no answer, and connections that somebody else accepted stay with them. */
 static bool can_refuse(const struct gateway_process *process, size_t i) {
-        uint32_t kind = process->settings.start.listeners[i].kind;
-
-        return kind != LISTENER_PACKETS && kind != LISTENER_HANDED;
-}
-
-static bool refuse_one(int fd, uint32_t kind) {
-        struct pollfd ready = { .fd = fd, .events = POLLIN };
-
-        if (poll(&ready, 1, 0) <= 0)
-                return false;
-        if (kind == LISTENER_DNS_UDP)
-                return refuse_datagram(fd);
-
-        cleanup(close_fd) int client = accept(fd, NULL, NULL);
-        return client >= 0;
+        return is_hopeless(process) && listener_can_refuse(process->settings.start.listeners[i].kind);
 }
 
 static void refuse_waiting(struct gateway_process *process) {
-        for (size_t i = 0; is_hopeless(process) && i < process->settings.n_listeners; i++) {
-                unsigned most = can_refuse(process, i) ? REFUSED_MAX : 0;
-
-                for (unsigned k = 0;
-                     k < most && refuse_one(process->listeners[i], process->settings.start.listeners[i].kind); k++)
-                        ;
-        }
+        for (size_t i = 0; i < process->settings.n_listeners; i++)
+                if (can_refuse(process, i))
+                        listener_refuse(process->listeners[i], process->settings.start.listeners[i].kind);
 }
 
 static void note_failure(struct gateway_process *process) {
@@ -682,7 +643,7 @@ static void on_deadline(struct gateway_process *process) {
  */
 static bool awaits_connection(const struct gateway_process *process, size_t i) {
         if (process->role.state == ROLE_WAITING)
-                return is_hopeless(process) && can_refuse(process, i);
+                return can_refuse(process, i);
 
         return process->role.state == ROLE_IDLE || (process->held && !process->dismissed);
 }

@@ -4,7 +4,7 @@
  * The gateway as the supervisor sees it: one process, started when the first connection arrives (or at once), watched,
  * fed with policies and questions, and replaced when it dies. The listeners stay here, so that a connection that
  * arrives while there is no gateway waits for the next one; it is never let through another way. If three gateways in
- * a row cannot start, what waits is refused, until one can.
+ * a row cannot start, what waits is refused, until one can; macOS lets it wait (ipc/listener_refuse.h).
  *
  *     gateway_process_new(&settings, snapshot, n, &g, e);
  *     gateway_process_watch() and _step() in a part of a poller, round by round
