@@ -55,7 +55,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "visible_home: the home directory can be seen in a sandbox")
     config.addinivalue_line("markers", "real_home: about --home real, where the home is shown and a list hides its secrets")
     config.addinivalue_line("markers", "rows: under sanitizers each value of each of its parameters is tried once, and not all their products")
-    config.addinivalue_line("markers", "turns(n): under sanitizers one of n of its cases is tried, by the next test of the file the next one")
+    config.addinivalue_line("markers", "turns(parameter): under sanitizers it has one value of this parameter, and the next test of the file the next one")
     config.addinivalue_line("markers", "table: long; only where BAILEY_TABLE is set (tests/run agents)")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts this in the background has it ignored, in all below
     leaks.adopt_orphans()
@@ -83,16 +83,18 @@ def repeated_rows(items):
 
 
 def not_their_turn(items):
-    """Under sanitizers: of a test with the marker `turns(n)` all cases but each n-th one. The tests of a file, which have a parameter
-    such as the protocol in common, begin with another one in turn, so that each of its values is tried by many of them."""
-    tests, left_out = collections.defaultdict(dict), set()
+    """Under sanitizers: of a test with the marker `turns(parameter)` the cases with all values of the parameter but one. The tests of a
+    file have that parameter in common, such as the protocol, and each takes the next value."""
+    tests = collections.defaultdict(lambda: collections.defaultdict(list))
     for item in items if SANITIZED else []:
         marker = item.get_closest_marker("turns")
-        if marker and hasattr(item, "callspec"):
-            cases = tests[item.path].setdefault(item.originalname, [len(tests[item.path]), 0])
-            if cases[1] % marker.args[0] != cases[0] % marker.args[0]:
-                left_out.add(item.nodeid)
-            cases[1] += 1
+        if marker and hasattr(item, "callspec") and marker.args[0] in item.callspec.params:
+            tests[item.path][item.originalname].append((item.nodeid, item.callspec.params[marker.args[0]]))
+    left_out = set()
+    for of_file in tests.values():
+        for turn, cases in enumerate(of_file.values()):
+            values = list(dict.fromkeys(value for _, value in cases))
+            left_out |= {name for name, value in cases if value != values[turn % len(values)]}
     return left_out
 
 
