@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Codex's requirements.toml: what an administrator takes away from every user. Nothing in it grants anything here. */
 #include "base/cleanup.h"
+#include "base/paths/path.h"
+#include "conf/suggest.h"
 #include "import/codex.h"
 
 #include <string.h>
 
 #define NOT_HERE "not a matter of the sandbox"
+#define NOT_GRANTED "what is required to be allowed is not granted by it"
 
 static bool is_word(const struct node *node, const char *word) {
         return node->kind == NODE_SCALAR && str_is(node->text, word);
@@ -68,13 +71,52 @@ static int require_modes(struct import_source *source, const struct node *list, 
         return r;
 }
 
+/* Of Codex's versions some join this list with the user's, and some allow only what is in both: here the latter. */
+static int require_host(struct import_source *source, const struct node *node, struct str text, struct err *err) {
+        cleanup(free_ptr) char *place = node_origin(source->document, node);
+
+        if (!place)
+                return err_memory(err);
+
+        source->model->hosts_limited = source->model->hosts_required = true;
+        return import_add(source->model, IMPORT_REQUIRED_HOST, str_trim(text), place, STR(""), err);
+}
+
 static int require_domains(struct import_source *source, const struct node *map, struct err *err) {
         int r = import_want_map(source, map, err);
 
-        for (const struct node *node = map->first; r == 0 && node; node = node->next)
-                if (!is_word(node, "allow"))
+        for (const struct node *node = map->first; r == 0 && node; node = node->next) {
+                if (!is_word(node, "allow")) {
                         r = codex_domain(source, node, err);
+                        continue;
+                }
 
+                r = require_host(source, node, node->key, err);
+                if (r == 0)
+                        r = import_say(source, node, false, err, NOT_GRANTED);
+        }
+
+        return r;
+}
+
+static int require_allowed_domain(struct import_source *source, const struct node *node, struct err *err) {
+        return require_host(source, node, node->text, err);
+}
+
+/* An empty list allows nothing. */
+static int require_allowed_domains(struct import_source *source, const struct node *list, struct err *err) {
+        int r = import_each(source, list, require_allowed_domain, err);
+
+        source->model->hosts_limited = source->model->hosts_required = true;
+        return r < 0 ? r : import_say(source, list, false, err, NOT_GRANTED);
+}
+
+/* Codex lets programs through its proxy alone then, which knows listed hosts. */
+static int require_proxy(struct import_source *source, const struct node *node, struct err *err) {
+        bool on = false;
+        int r = import_want_bool(source, node, &on, err);
+
+        source->model->hosts_limited |= on;
         return r;
 }
 
@@ -93,14 +135,41 @@ static int require_denied_domains(struct import_source *source, const struct nod
         return import_each(source, list, require_denied_domain, err);
 }
 
+static int require_socket(struct import_source *source, const struct node *node, struct str text, struct err *err) {
+        cleanup(free_ptr) char *place = node_origin(source->document, node), *path = NULL;
+
+        if (!place)
+                return err_memory(err);
+        if (path_normalise(text, source->root, &path) < 0)
+                return node_error(source->document, node, err, "%s is no path", show(text).text);
+
+        return import_add(source->model, IMPORT_REQUIRED_SOCKET, str_of(path), place, STR(""), err);
+}
+
 static int require_sockets(struct import_source *source, const struct node *map, struct err *err) {
         int r = import_want_map(source, map, err);
 
-        for (const struct node *node = map->first; r == 0 && node; node = node->next)
-                if (!is_word(node, "allow"))
+        source->model->sockets_required = true;
+
+        for (const struct node *node = map->first; r == 0 && node; node = node->next) {
+                if (is_word(node, "allow"))
+                        r = require_socket(source, node, node->key, err);
+                else
                         r = import_path(source, node, node->key, IMPORT_DENY_READ, ANCHOR_PLAIN, err);
+        }
 
         return r;
+}
+
+static int require_allowed_socket(struct import_source *source, const struct node *node, struct err *err) {
+        return require_socket(source, node, node->text, err);
+}
+
+static int require_allowed_sockets(struct import_source *source, const struct node *list, struct err *err) {
+        int r = import_each(source, list, require_allowed_socket, err);
+
+        source->model->sockets_required = true;
+        return r < 0 ? r : import_say(source, list, false, err, NOT_GRANTED);
 }
 
 static int require_managed_hosts(struct import_source *source, const struct node *node, struct err *err) {
@@ -115,15 +184,14 @@ static int require_managed_hosts(struct import_source *source, const struct node
 }
 
 static int require_network(struct import_source *source, const struct node *map, struct err *err) {
-        static const char allowed[] = "what is required to be allowed is not granted by it";
         static const struct import_key keys[] = {
                 { "domains", require_domains, NULL, false },
                 { "denied_domains", require_denied_domains, NULL, false },
                 { "managed_allowed_domains_only", require_managed_hosts, NULL, false },
                 { "unix_sockets", require_sockets, NULL, false },
-                { "allowed_domains", NULL, allowed, false },
-                { "allow_unix_sockets", NULL, allowed, false },
-                { "enabled", NULL, NULL, false },
+                { "allowed_domains", require_allowed_domains, NULL, false },
+                { "allow_unix_sockets", require_allowed_sockets, NULL, false },
+                { "enabled", require_proxy, NULL, false },
                 { "http_port", NULL, NULL, false },
                 { "socks_port", NULL, NULL, false },
                 { "allow_upstream_proxy", NULL, NULL, false },
@@ -187,12 +255,82 @@ int import_codex_requirements(struct import_source *source, const struct node *r
         return import_keys(source, root, IMPORT_KEYS(keys), "an unknown requirement", true, err);
 }
 
-int import_codex_settle(struct import_model *model, struct err *err) {
-        import_entries *writes = &model->lists[IMPORT_WRITE];
+/* Whether every host that the user's pattern stands for is one that an administrator's allows. */
+static bool host_is_covered(struct str required, struct str host) {
+        if (str_is(required, "*") || str_is(required, "**"))
+                return true;
+
+        if (str_starts(required, STR("**."))) { /* with the name itself */
+                if (str_eq_nocase(host, str_skip(required, 3)))
+                        return true;
+                required = str_skip(required, 1);
+        }
+
+        if (!str_starts(required, STR("*.")))
+                return str_eq_nocase(host, required);
+
+        struct str end = str_skip(required, 1);
+        return host.n > end.n && str_eq_nocase(str_skip(host, host.n - end.n), end);
+}
+
+static int settle_hosts(struct import_model *model, struct err *err) {
+        import_entries *allows = &model->lists[IMPORT_ALLOW];
+        const import_entries *required = &model->lists[IMPORT_REQUIRED_HOST];
         int r = 0;
 
-        if (!model->requires_read_only)
-                return 0;
+        for (size_t i = 0; r == 0 && model->hosts_required && i < allows->n;) {
+                bool covered = false;
+
+                model->work += required->n;
+                r = import_check_work(model, err);
+                for (size_t k = 0; k < required->n && !covered; k++)
+                        covered = host_is_covered(str_of(required->p[k].text), str_of(allows->p[i].text));
+
+                if (covered)
+                        i++;
+                else if (r == 0)
+                        r = import_drop(model, IMPORT_ALLOW, i, false, "the administrator's list does not have it",
+                                        err);
+        }
+
+        if (r < 0 || !model->hosts_limited || model->network != IMPORT_NETWORK_ANY)
+                return r;
+
+        model->network = IMPORT_NETWORK_LISTED;
+        return import_note(model, model->tool, STR("[experimental_network]"), false, err,
+                           "it opens hosts by name only, so that no mode opens every host; name those that are wanted");
+}
+
+static int settle_sockets(struct import_model *model, struct err *err) {
+        import_entries *reads = &model->lists[IMPORT_READ];
+        const import_entries *required = &model->lists[IMPORT_REQUIRED_SOCKET];
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && model->sockets_required && i < reads->n;) {
+                bool stays = !reads->p[i].socket;
+
+                model->work += required->n;
+                r = import_check_work(model, err);
+                for (size_t k = 0; k < required->n && !stays; k++)
+                        stays = strcmp(required->p[k].text, reads->p[i].text) == 0;
+
+                if (stays)
+                        i++;
+                else if (r == 0)
+                        r = import_drop(model, IMPORT_READ, i, false, "the administrator's list does not have it", err);
+        }
+
+        return r;
+}
+
+int import_codex_settle(struct import_model *model, struct err *err) {
+        import_entries *writes = &model->lists[IMPORT_WRITE];
+        int r = settle_hosts(model, err);
+
+        if (r == 0)
+                r = settle_sockets(model, err);
+        if (r < 0 || !model->requires_read_only)
+                return r;
 
         model->workspace_writable = false;
         model->network = IMPORT_NETWORK_NONE;

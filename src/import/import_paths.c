@@ -572,6 +572,8 @@ int import_socket(struct import_source *source, const struct node *node, struct 
         r = import_path(source, node, text, IMPORT_READ, ANCHOR_PLAIN, err);
         if (r < 0 || reads->n == before)
                 return r;
+
+        reads->p[before].socket = true;
         if (stat(reads->p[before].text, &st) < 0 || !S_ISDIR(st.st_mode))
                 return 0;
 

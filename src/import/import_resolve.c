@@ -273,7 +273,8 @@ static int settle_host_ports(struct import_model *model, struct err *err) {
 
         for (size_t i = 0; i < ports->n;) {
                 bool denied = model->denies_all_hosts || model->lists[IMPORT_UNSAID_DENY].n > 0 ||
-                              model->network == IMPORT_NETWORK_NONE;
+                              model->network == IMPORT_NETWORK_NONE || model->hosts_required ||
+                              (model->only_file && ports->p[i].file != model->only_file - 1);
 
                 model->work += 16 * denials->n;
                 if (import_check_work(model, err) < 0)

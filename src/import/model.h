@@ -13,14 +13,16 @@
 #include "base/vec.h"
 
 enum import_list {
-        IMPORT_ALLOW,        /* patterns of hosts (policy/match/pattern.h) */
-        IMPORT_DENY,         /* the same, or "*:PORT" */
-        IMPORT_UNSAID_DENY,  /* hosts that are denied by a form that is no pattern: what they may concern is not allowed
-                              */
-        IMPORT_NO_INTERCEPT, /* patterns */
-        IMPORT_HOST_PORT,    /* ports of this host's loopback */
-        IMPORT_BYPASS,       /* patterns that the upstream proxy is not used for */
-        IMPORT_READ,         /* absolute paths */
+        IMPORT_ALLOW,       /* patterns of hosts (policy/match/pattern.h) */
+        IMPORT_DENY,        /* the same, or "*:PORT" */
+        IMPORT_UNSAID_DENY, /* hosts that are denied by a form that is no pattern: what they may concern is not allowed
+                             */
+        IMPORT_REQUIRED_HOST,   /* an administrator's list, in the words of Codex: grants nothing, see hosts_required */
+        IMPORT_REQUIRED_SOCKET, /* the same of sockets: absolute paths */
+        IMPORT_NO_INTERCEPT,    /* patterns */
+        IMPORT_HOST_PORT,       /* ports of this host's loopback */
+        IMPORT_BYPASS,          /* patterns that the upstream proxy is not used for */
+        IMPORT_READ,            /* absolute paths */
         IMPORT_WRITE,
         IMPORT_DENY_READ, /* absolute paths or globs */
         IMPORT_DENY_WRITE,
@@ -33,6 +35,7 @@ struct import_entry {
         char *reason;       /* of a denial, or NULL */
         bool soft;          /* in IMPORT_DENY_READ: can be opened again; in IMPORT_READ: opens such a denial again */
         bool by_rule;       /* granted by a rule about the agent's tools, which a rule about all of a tool takes back */
+        bool socket;        /* in IMPORT_READ: granted to connect to it */
         size_t file;        /* how many files had been read before its own */
 };
 typedef VEC(struct import_entry) import_entries;
@@ -96,6 +99,9 @@ struct import_model {
         bool reads_listed;        /* only what IMPORT_READ and IMPORT_WRITE name can be read */
         bool reads_limit_writes;  /* what is named for reading alone is not written to, also inside IMPORT_WRITE */
         bool requires_read_only;  /* whatever mode is chosen */
+        bool hosts_limited;       /* no mode opens every host: only those that are listed */
+        bool hosts_required;      /* and of those only what IMPORT_REQUIRED_HOST covers */
+        bool sockets_required;    /* sockets that IMPORT_REQUIRED_SOCKET does not name are not connected to */
         bool workspace_writable;  /* before denials */
         bool workspace_read_only; /* settled: the project is not written to */
 };

@@ -92,6 +92,38 @@ def test_codex_s_requirements(imported, work):
         assert imported("codex", "etc/requirements.toml").status == 1, wrong
 
 
+def test_codex_s_required_lists_limit(imported, work):
+    """An administrator's list of hosts or sockets, or the proxy alone, leaves no more open than it says: neither a mode nor a user's list does."""
+    mode = 'sandbox_mode = "workspace-write"\n[sandbox_workspace_write]\nnetwork_access = true\n'
+    star = 'default_permissions = "p"\n[permissions.p.network]\nenabled = true\ndomains = { "*" = "allow" }\n'
+    for config in (mode, star):
+        (work / "config.toml").write_text(config)
+        for required in ("enabled = true", 'domains = { "a.test.example" = "allow" }', 'allowed_domains = ["a.test.example"]', "allowed_domains = []"):
+            (work / "requirements.toml").write_text(f"[experimental_network]\n{required}\n")
+            for files in (("requirements.toml", "config.toml"), ("config.toml", "requirements.toml")):
+                text = imported("codex", *files).check().text
+                assert "\nmode: workspace-write-whitelist\n" in text and "no mode opens every host" in text and "  allow: []" in text, (required, text)
+        (work / "requirements.toml").write_text("[experimental_network]\nenabled = false\n")
+        assert "\nmode: full-network\n" in imported("codex", "requirements.toml", "config.toml").check().text
+
+    (work / "config.toml").write_text('default_permissions = "p"\n[permissions.p.network]\nenabled = true\n[permissions.p.network.domains]\n'
+                                      + "".join(f'"{host}" = "allow"\n' for host in ("a.test.example", "*.x.B.test", "b.test", "c.test", "*.c.test", "xc.test", "localhost:81"))
+                                      + '[permissions.p.network.unix_sockets]\n"/run/a.sock" = "allow"\n"/run/b.sock" = "allow"\n')
+
+    def opened(required):
+        (work / "requirements.toml").write_text(f"[experimental_network]\n{required}\n")
+        text = imported("codex", "requirements.toml", "config.toml").check().text
+        return set(re.findall(r'^ +- "?([^" ]+)"? # .*config.toml', text, re.M)), text
+
+    found, text = opened('domains = { "A.test.example" = "allow", "*.b.test" = "allow", "**.c.test" = "allow" }')
+    assert {"a.test.example", "*.x.B.test", "c.test", "*.c.test"} == {host for host in found if "test" in host}, text
+    assert "/run/a.sock" in found and "81" not in found and "the administrator's list does not have it" in text, text
+    for sockets in ('unix_sockets = { "/run/b.sock" = "allow" }', 'allow_unix_sockets = ["/run/../run/b.sock"]'):
+        found, text = opened(sockets)
+        assert "/run/b.sock" in found and "/run/a.sock" not in found and {"b.test", "81"} <= found, text
+    assert opened("managed_allowed_domains_only = true")[0] == {"/run/a.sock", "/run/b.sock"}
+
+
 def test_an_administrator_s_hosts_alone(imported, work):
     """allowManagedDomainsOnly: what other files allow does not count."""
     (work / "a.json").write_text('{"sandbox": {"network": {"allowManagedDomainsOnly": true, "allowedDomains": ["a.test.example"]}}}')
