@@ -6,7 +6,10 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-enum { REFUSED_MAX = 1024 }; /* of one listener, in one step */
+enum {
+        REFUSED_MAX = 1024, /* of one listener, in one step */
+        FAILED_MAX = 4,     /* in a row: a connection that its client has given up fails once, and is gone */
+};
 
 /* A question is given back as it came, as an answer that says that the server failed. */
 static bool refuse_datagram(int fd) {
@@ -28,11 +31,13 @@ static bool refuse_datagram(int fd) {
         return true;
 }
 
-static bool refuse_one(int fd, uint32_t kind) {
+static bool something_waits(int fd) {
         struct pollfd ready = { .fd = fd, .events = POLLIN };
 
-        if (poll(&ready, 1, 0) <= 0)
-                return false;
+        return poll(&ready, 1, 0) > 0;
+}
+
+static bool refuse_one(int fd, uint32_t kind) {
         if (kind == LISTENER_DNS_UDP)
                 return refuse_datagram(fd);
 
@@ -45,7 +50,15 @@ bool listener_can_refuse(uint32_t kind) {
         return kind != LISTENER_PACKETS && kind != LISTENER_HANDED;
 }
 
-void listener_refuse(int fd, uint32_t kind) {
-        for (unsigned i = 0; i < REFUSED_MAX && refuse_one(fd, kind); i++)
-                ;
+bool listener_refuse(int fd, uint32_t kind) {
+        unsigned failed = 0;
+
+        for (unsigned i = 0; i < REFUSED_MAX && failed < FAILED_MAX && something_waits(fd); i++) {
+                if (refuse_one(fd, kind))
+                        failed = 0;
+                else
+                        failed++;
+        }
+
+        return failed < FAILED_MAX;
 }

@@ -53,6 +53,7 @@ enum {
 struct gateway_process {
         struct gateway_settings settings;
         int listeners[GATEWAY_LISTENERS_MAX];
+        bool unrefused[GATEWAY_LISTENERS_MAX]; /* something waits there that cannot be refused: not now, at least */
         char *program;
         struct secret *password; /* of the upstream proxy; not in settings.start, nor is the next */
         struct secret *client_secret;
@@ -521,18 +522,21 @@ static bool is_hopeless(const struct gateway_process *process) {
 }
 
 static bool can_refuse(const struct gateway_process *process, size_t i) {
-        return is_hopeless(process) && listener_can_refuse(process->settings.start.listeners[i].kind);
+        return is_hopeless(process) && !process->unrefused[i] &&
+               listener_can_refuse(process->settings.start.listeners[i].kind);
 }
 
 static void refuse_waiting(struct gateway_process *process) {
         for (size_t i = 0; i < process->settings.n_listeners; i++)
                 if (can_refuse(process, i))
-                        listener_refuse(process->listeners[i], process->settings.start.listeners[i].kind);
+                        process->unrefused[i] =
+                            !listener_refuse(process->listeners[i], process->settings.start.listeners[i].kind);
 }
 
 static void note_failure(struct gateway_process *process) {
         process->failures++;
         role_delay(&process->role);
+        memset(process->unrefused, 0, sizeof process->unrefused);
         refuse_waiting(process);
 }
 

@@ -148,14 +148,18 @@ static void step_until(struct world *w, const unsigned *counter, unsigned at_lea
         assert_true(*counter >= at_least);
 }
 
-static void step_for(struct world *w, int ms) {
+/* How many rounds that took. */
+static unsigned step_for(struct world *w, int ms) {
         cleanup(poller_done) struct poller poller = { 0 };
         struct stepper stepper = { w, 10 };
         uint64_t end = clock_after_ms((uint64_t)ms);
+        unsigned rounds = 0;
 
         poller_add(&poller, &(struct poller_part){ stepper_watch, stepper_step, &stepper });
-        while (clock_ns() < end)
+        for (; clock_ns() < end; rounds++)
                 assert_int_equal(poller_round(&poller, NULL), 0);
+
+        return rounds;
 }
 
 static int connect_client(const struct world *w) {
@@ -233,6 +237,33 @@ static void dying_again_and_again_slows_down(void **state) {
                 for (int i = 0; i < 2000 && gateway_process_state(w->g) != ROLE_IDLE; i++)
                         step_for(w, 10); /* the delay: the next one is tried after it */
         }
+}
+
+/* Its listener stays ready all the time: nobody turns in circles, and it is refused once that is possible. */
+static void what_cannot_be_refused_is_left_alone(void **state) {
+        struct world *w = *state;
+        struct rlimit limit, none;
+        char byte;
+
+        make_process(w, "exit");
+        cleanup(close_fd) int first = connect_client(w);
+        step_until(w, &w->notices[NOTICE_CANNOT_START], 3, 20000);
+
+        cleanup(close_fd) int late = connect_client(w);
+        int free_fd = dup(late);
+        assert_true(free_fd > 0);
+        close(free_fd);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+        none = (struct rlimit){ (rlim_t)free_fd, limit.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        unsigned rounds = step_for(w, 100);
+        unsigned tries = w->notices[NOTICE_CANNOT_START];
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+
+        assert_in_range(rounds, 1, 60); /* of 10 ms each, and those of events */
+        assert_int_equal(recv(late, &byte, 1, MSG_DONTWAIT), -1);
+        step_until(w, &w->notices[NOTICE_CANNOT_START], tries + 1, 20000);
+        assert_int_equal(recv(late, &byte, 1, MSG_DONTWAIT), 0);
 }
 
 static void a_question_for_a_name_is_answered(void **state) {
@@ -424,6 +455,7 @@ int main(int argc, char **argv) {
                 T(starts_at_the_first_connection),
                 T(death_is_reported_and_replaced),
                 T(dying_again_and_again_slows_down),
+                T(what_cannot_be_refused_is_left_alone),
                 T(a_question_for_a_name_is_answered),
                 T(bad_bytes_end_it),
                 T(nobody_is_ended_for_the_words_of_the_dead),
