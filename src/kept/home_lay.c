@@ -361,6 +361,9 @@ int home_make_point(const struct home *home, const char *path, bool directory, s
         return 0;
 }
 
+/* Emptiness says nothing: what another run has mounted on its point is not seen here, and the kernel detaches it with
+ * the directory. But as long as a run lives, its directory outside is there: it is made before the point, and removed
+ * by its own run, or by others once its lock is free (roles/vault_session.c). */
 void home_remove_points(const struct home *home, const char *place, const char *outside, const char *own) {
         cleanup(close_fd) int at = open(outside, O_PATH | O_DIRECTORY | O_CLOEXEC);
         int inside_fd = path_open_at(home->files_fd, place, O_RDONLY | O_DIRECTORY, 0, inside);
@@ -373,7 +376,7 @@ void home_remove_points(const struct home *home, const char *place, const char *
         for (size_t i = 0; dir && at >= 0 && i < POINTS_MAX && (entry = readdir(dir)); i++) {
                 bool ended = faccessat(at, entry->d_name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
                 if (ended || strcmp(entry->d_name, own) == 0)
-                        (void)unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR); /* what is in use is not empty */
+                        (void)unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
         }
 
         if (dir)

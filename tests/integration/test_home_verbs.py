@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """bailey home: homes are listed, compared with the real one, removed, and something is carried out on purpose."""
+import fcntl
 import json
 import os
+import pathlib
 
 import pytest
 
@@ -85,10 +87,20 @@ def test_what_runs_outside_is_marked(at, sh, home):
 
 def test_certificates_leave_no_directory(at, sh, home):
     """A run with a credential has a point in the home where its certificates are mounted; those of killed runs go with the next."""
-    script = 'test -s "$SSL_CERT_FILE" && mkdir -p "${SSL_CERT_FILE%/*/*}"/killed && mkdir -p "${SSL_CERT_FILE%/*/*}"/used/x'
-    sh(script, "--credential", "github=env:T", "--allow", "api.github.com", env={"T": "abcdefghijklmnop"}).check()
-    changes = [change["path"] for change in json.loads(at("diff", "--json").check().text)["changes"]]
-    assert [path for path in changes if "certificates" in path] == [".local/state/bailey/certificates/used", ".local/state/bailey/certificates/used/x"], changes
+    script = 'test -s "$SSL_CERT_FILE" && cd "${SSL_CERT_FILE%/*/*}" && mkdir -p killed alive used/x'
+    outside = home / ".local/state/bailey/certificates/alive"
+    outside.mkdir(parents=True)
+
+    def left():
+        sh(script, "--credential", "github=env:T", "--allow", "api.github.com", env={"T": "abcdefghijklmnop"}).check()
+        changes = [change["path"] for change in json.loads(at("diff", "--json").check().text)["changes"]]
+        points = pathlib.Path(at("path").check().text.strip(), ".local/state/bailey/certificates")
+        return [path.split("/", 4)[4] for path in changes if "/certificates/" in path], sorted(os.listdir(points))
+
+    with open(outside / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert left() == (["used", "used/x"], ["alive", "used"])  # empty, but its run holds the lock: what that has mounted is not seen outside it
+    assert left() == (["used", "used/x"], ["used"]) and not outside.exists()
 
 
 OPAQUE = "/usr/bin/python3 -c 'import os, sys; os.setxattr(sys.argv[1], \"user.overlay.opaque\", b\"y\")'"
