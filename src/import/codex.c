@@ -314,6 +314,63 @@ static int read_network(struct import_source *source, const struct node *map, st
         return import_keys(source, map, IMPORT_KEYS(keys), "an unknown key about the network", true, err);
 }
 
+/* --- [features] --- */
+
+/* Lists narrow a network that is open to every host, and widen no other. */
+static int read_proxy_domains(struct import_source *source, const struct node *map, struct err *err) {
+        bool open = source->model->network == IMPORT_NETWORK_ANY;
+        int r = import_want_map(source, map, err);
+
+        for (const struct node *node = map->first; r == 0 && node; node = node->next) {
+                bool every = str_is(node->key, "*") || str_is(node->key, "**");
+
+                if (is_word(node, "allow") && (!open || every))
+                        r = import_say(source, node, false, err,
+                                       "what Codex's proxy lets through opens nothing by itself");
+                else
+                        r = codex_domain(source, node, err);
+        }
+
+        return r;
+}
+
+static int read_proxy_sockets(struct import_source *source, const struct node *map, struct err *err) {
+        int r = import_want_map(source, map, err);
+
+        for (const struct node *node = map->first; r == 0 && node; node = node->next)
+                if (!is_word(node, "allow"))
+                        r = import_path(source, node, node->key, IMPORT_DENY_READ, ANCHOR_PLAIN, err);
+
+        return r;
+}
+
+/* With its proxy on, Codex opens listed hosts only, whatever the mode opens. */
+static int read_proxy(struct import_source *source, const struct node *node, struct err *err) {
+        static const struct import_key keys[] = {
+                { "domains", read_proxy_domains, NULL, false },
+                { "mode", read_method_mode, NULL, false },
+                { "unix_sockets", read_proxy_sockets, NULL, false },
+        };
+        const struct node *enabled = node->kind == NODE_MAP ? node_get(node, STR("enabled")) : node;
+        bool on = false;
+        int r = enabled ? import_want_bool(source, enabled, &on, err) : 0;
+
+        if (r < 0 || !on)
+                return r;
+
+        source->model->hosts_limited = true;
+        if (node->kind != NODE_MAP)
+                return 0;
+
+        return import_keys(source, node, IMPORT_KEYS(keys), NULL, false, err);
+}
+
+static int read_features(struct import_source *source, const struct node *map, struct err *err) {
+        static const struct import_key keys[] = { { "network_proxy", read_proxy, NULL, false } };
+
+        return import_keys(source, map, IMPORT_KEYS(keys), NULL, false, err);
+}
+
 static int read_workspace_roots(struct import_source *source, const struct node *map, struct err *err) {
         int r = import_want_map(source, map, err);
 
@@ -588,6 +645,7 @@ int import_codex(struct import_source *source, const struct node *root, struct e
         static const struct import_key keys[] = {
                 { "shell_environment_policy", read_environment, NULL, false },
                 { "approval_policy", NULL, "people are asked as network.ask and commands say", false },
+                { "features", read_features, NULL, false },
                 { "projects", NULL, NULL, false },
                 { "mcp_servers", NULL, NOT_HERE, false },
         };

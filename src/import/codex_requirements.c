@@ -203,6 +203,13 @@ static int require_network(struct import_source *source, const struct node *map,
         return import_keys(source, map, IMPORT_KEYS(keys), "an unknown requirement about the network", true, err);
 }
 
+static int require_features(struct import_source *source, const struct node *map, struct err *err) {
+        static const struct import_key keys[] = { { "network_proxy", require_proxy, NULL, false } };
+        int r = import_keys(source, map, IMPORT_KEYS(keys), NULL, false, err);
+
+        return r < 0 ? r : import_say(source, map, false, err, "features but network_proxy are " NOT_HERE);
+}
+
 static int require_rules(struct import_source *source, const struct node *list, struct err *err) {
         int r = 0;
 
@@ -240,7 +247,7 @@ int import_codex_requirements(struct import_source *source, const struct node *r
                 { "allowed_approval_policies", NULL, "people are asked as network.ask and commands say", false },
                 { "allowed_approvals_reviewers", NULL, NOT_HERE, false },
                 { "allowed_web_search_modes", NULL, NOT_HERE, false },
-                { "features", NULL, NOT_HERE, false },
+                { "features", require_features, NULL, false },
                 { "mcp_servers", NULL, NOT_HERE, false },
                 { "hooks", NULL, NOT_HERE, false },
                 { "allow_managed_hooks_only", NULL, NOT_HERE, false },
@@ -297,8 +304,9 @@ static int settle_hosts(struct import_model *model, struct err *err) {
                 return r;
 
         model->network = IMPORT_NETWORK_LISTED;
-        return import_note(model, model->tool, STR("[experimental_network]"), false, err,
-                           "it opens hosts by name only, so that no mode opens every host; name those that are wanted");
+        return import_note(
+            model, model->tool, STR("network"), false, err,
+            "Codex's proxy opens hosts by name only, so that no mode opens every host; name those that are wanted");
 }
 
 static int settle_sockets(struct import_model *model, struct err *err) {

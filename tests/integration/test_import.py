@@ -106,6 +106,9 @@ def test_codex_s_required_lists_limit(imported, work):
         (work / "requirements.toml").write_text("[experimental_network]\nenabled = false\n")
         assert "\nmode: full-network\n" in imported("codex", "requirements.toml", "config.toml").check().text
 
+    (work / "config.toml").write_text(mode)
+    (work / "requirements.toml").write_text("[features]\nnetwork_proxy = true\n")
+    assert "\nmode: workspace-write-whitelist\n" in imported("codex", "requirements.toml", "config.toml").check().text
     (work / "config.toml").write_text('default_permissions = "p"\n[permissions.p.network]\nenabled = true\n[permissions.p.network.domains]\n'
                                       + "".join(f'"{host}" = "allow"\n' for host in ("a.test.example", "*.x.B.test", "b.test", "c.test", "*.c.test", "xc.test", "localhost:81"))
                                       + '[permissions.p.network.unix_sockets]\n"/run/a.sock" = "allow"\n"/run/b.sock" = "allow"\n')
@@ -122,6 +125,26 @@ def test_codex_s_required_lists_limit(imported, work):
         found, text = opened(sockets)
         assert "/run/b.sock" in found and "/run/a.sock" not in found and {"b.test", "81"} <= found, text
     assert opened("managed_allowed_domains_only = true")[0] == {"/run/a.sock", "/run/b.sock"}
+
+
+def test_codex_s_proxy_limits_a_mode(imported, work):
+    """[features.network_proxy] lists what is open of a network that is open; where none is, it opens nothing."""
+    config, proxy = work / "config.toml", '[features.network_proxy]\nenabled = true\ndomains = { "a.test.example" = "allow", "b.test.example" = "deny", "*" = "allow" }\n'
+    mode = 'sandbox_mode = "workspace-write"\n[sandbox_workspace_write]\nnetwork_access = '
+    config.write_text(f"{mode}true\n[features]\nnetwork_proxy = true\n")
+    text = imported("codex", "config.toml").check().text
+    assert "\nmode: workspace-write-whitelist\n" in text and "  allow: []" in text and "no mode opens every host" in text, text
+    config.write_text(f"{mode}true\n{proxy}")
+    text = imported("codex", "config.toml").check().text
+    assert "\nmode: workspace-write-whitelist\n" in text and '- "a.test.example"' in text and '- "b.test.example"' in text.split("deny:")[1], text
+    config.write_text(f"{mode}false\n{proxy}")
+    text = imported("codex", "config.toml").check().text
+    assert "\nmode: workspace-write\n" in text and "network:" not in text, text
+    config.write_text(f"{mode}true\n{proxy}".replace("enabled = true", "enabled = false"))
+    assert "\nmode: full-network\n" in imported("codex", "config.toml").check().text
+    config.write_text('default_permissions = "p"\n[permissions.p.network]\nenabled = true\ndomains = { "c.test.example" = "allow" }\n' + proxy)
+    text = imported("codex", "config.toml").check().text
+    assert '- "c.test.example"' in text and '- "a.test.example"' not in text and "full-network" not in text, text
 
 
 def test_an_administrator_s_hosts_alone(imported, work):
