@@ -24,14 +24,37 @@
 
 enum { LINKS_MAX = 40, MATCHES_MAX = 4096 };
 
-const char *own_variable(const struct own_check *check, struct str name) {
-        for (size_t i = 0; i < check->n_set; i++)
-                if (str_is(name, check->set[i].name))
-                        return check->set[i].value;
-
+static const char *environment_value(const struct own_check *check, struct str name) {
         for (char *const *v = check->environment; v && *v; v++)
                 if (strncmp(*v, name.p, name.n) == 0 && (*v)[name.n] == '=')
                         return *v + name.n + 1;
+        return NULL;
+}
+
+/* Those that the command gives it, then that of the environment: an assignment may hold for one command only. */
+const char *own_value(const struct own_check *check, struct str name, size_t *at) {
+        const char *outside = environment_value(check, name);
+        bool is_set = false, changes = str_is(name, "PWD") || str_is(name, "OLDPWD");
+
+        for (size_t i = 0; i < check->n_set; i++) {
+                if (!str_is(name, check->set[i].name))
+                        continue;
+                is_set = true;
+                if (i >= *at) {
+                        *at = i + 1;
+                        return check->set[i].value;
+                }
+        }
+
+        if (*at <= OWN_SET_MAX && (outside || is_set)) {
+                *at = OWN_SET_MAX + 1;
+                return text_or(outside, "");
+        }
+        if (*at <= OWN_SET_MAX + 1 && changes) {
+                *at = OWN_SET_MAX + 2;
+                return OWN_UNKNOWN_TEXT;
+        }
+
         return NULL;
 }
 
@@ -93,11 +116,34 @@ static bool leads_into_open(const struct own_check *check, const char *path, uns
         return false;
 }
 
+/* The word with what is unknown in it as a pattern. */
+static char *unknown_as_pattern(struct str word) {
+        char *text = str_dup(word);
+
+        for (size_t i = 0; text && text[i]; i++)
+                if (text[i] == OWN_UNKNOWN)
+                        text[i] = '*';
+
+        return text;
+}
+
+static int refuse_unknown(const struct own_check *check, struct str word) {
+        cleanup(free_ptr) char *text = unknown_as_pattern(word);
+
+        return err_set(
+            check->err, EINVAL,
+            "%s runs outside the sandbox, and where '%.200s' in its command leads is known only when it runs. "
+            "Write the path out, or put the command into a script that the sandbox may not write",
+            check->what, text_or(text, "a word"));
+}
+
 static int refuse_place(const struct own_check *check, struct str word, const char *path) {
+        cleanup(free_ptr) char *text = unknown_as_pattern(word), *place = unknown_as_pattern(str_of(path));
+
         return err_set(check->err, EINVAL,
-                       "%s runs outside the sandbox, and '%.*s' in its command is (or leads through) a place that "
+                       "%s runs outside the sandbox, and '%.200s' in its command is (or leads through) a place that "
                        "the sandbox may write: %s. Put it where nothing inside can change it, or deny writing there",
-                       check->what, (int)min_of(word.n, 200), word.p, path);
+                       check->what, text_or(text, "a word"), text_or(place, path));
 }
 
 /* Of a script: what its first line names. */
@@ -166,7 +212,9 @@ static int check_pattern(struct own_check *check, struct str word, const char *p
 /* One name that a part of a pattern matches; `rest` begins behind that part. */
 static int check_match(struct own_check *check, struct str word, const char *directory, const char *name,
                        const char *rest) {
-        cleanup(free_ptr) char *begin = path_join(directory, name);
+        const char *before = strcmp(directory, "/") == 0 ? "" : directory;
+        const char *slash = name[0] ? "/" : "";
+        cleanup(free_ptr) char *begin = str_format("%s%s%s", before, slash, name);
         cleanup(free_ptr) char *path = begin ? str_format("%s%s", begin, rest) : NULL;
 
         if (!path)
@@ -182,7 +230,7 @@ static int check_match(struct own_check *check, struct str word, const char *dir
 
 /* Every place that the normalised path may mean. Its first `known` bytes are no pattern. */
 static int check_pattern(struct own_check *check, struct str word, const char *path, size_t known) {
-        const char *star = strpbrk(path + known, "*?["), *part = star;
+        const char *star = strpbrk(path + known, "*?[" OWN_UNKNOWN_TEXT), *part = star;
         if (!star)
                 return check_path(check, word, path);
 
@@ -191,18 +239,23 @@ static int check_pattern(struct own_check *check, struct str word, const char *p
 
         const char *rest = star + strcspn(star, "/");
         cleanup(free_ptr) char *directory = str_dup(str_n(path, part - path > 1 ? (size_t)(part - path) - 1 : 1));
-        cleanup(free_ptr) char *pattern = str_dup(str_n(part, (size_t)(rest - part)));
+        struct str name = str_n(part, (size_t)(rest - part));
+        cleanup(free_ptr) char *pattern = unknown_as_pattern(name);
+        int flags = str_find(name, OWN_UNKNOWN) < 0 ? FNM_PERIOD : 0;
         if (!directory || !pattern)
                 return own_no_memory(check);
         if (leads_into_open(check, directory, 0))
                 return refuse_place(check, word, directory);
 
-        DIR *names = opendir(directory);
         int r = 0;
+        if (str_is(name, OWN_UNKNOWN_TEXT) && rest[0] == '/') /* it may be empty */
+                r = check_match(check, word, directory, "", rest);
+
+        DIR *names = opendir(directory);
 
         for (struct dirent *entry; names && r == 0 && (entry = readdir(names));) {
                 bool itself = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-                if (!itself && fnmatch(pattern, entry->d_name, FNM_PERIOD) == 0)
+                if (!itself && fnmatch(pattern, entry->d_name, flags) == 0)
                         r = check_match(check, word, directory, entry->d_name, rest);
         }
 
@@ -238,11 +291,14 @@ static int check_from_bases(struct own_check *check, struct str word) {
 }
 
 /* A name without a slash: where the shell looks for it, a directory that is open must not come first. */
-static int check_name(const struct own_check *check, struct str word) {
-        struct str path = str_of(text_or(own_variable(check, STR("PATH")), "")), directory;
+static int check_name_in(struct own_check *check, struct str word, struct str path) {
         cleanup(free_ptr) char *open_one = NULL;
+        struct str directory;
+        int r = 0;
 
         while (str_split(&path, ':', &directory)) {
+                if (directory.n > 0 && directory.p[0] == OWN_UNKNOWN)
+                        return refuse_unknown(check, directory);
                 if (directory.n == 0 || directory.p[0] != '/')
                         continue; /* in "/", where the command runs */
 
@@ -250,6 +306,11 @@ static int check_name(const struct own_check *check, struct str word) {
                 cleanup(free_ptr) char *whole = NULL;
                 if (!text || path_normalise(str_of(text), "/", &whole) < 0)
                         continue;
+
+                if (str_find(directory, OWN_UNKNOWN) >= 0)
+                        r = check_pattern(check, word, whole, 0);
+                if (r < 0)
+                        return r;
 
                 bool is_program = access(whole, X_OK) == 0;
                 if (!open_one && leads_into_open(check, whole, 0))
@@ -262,6 +323,16 @@ static int check_name(const struct own_check *check, struct str word) {
         }
 
         return 0;
+}
+
+static int check_name(struct own_check *check, struct str word) {
+        size_t at = 0;
+        int r = 0;
+
+        for (const char *path; r == 0 && (path = own_value(check, STR("PATH"), &at));)
+                r = check_name_in(check, word, str_of(path));
+
+        return r;
 }
 
 /* cd, and what makes other programs go elsewhere: -C DIR, -CDIR, --chdir DIR, --chdir=DIR, os.chdir(). */
@@ -281,24 +352,6 @@ static int check_name_or_base(struct own_check *check, struct str word) {
                 return r;
 
         return check_name(check, word);
-}
-
-static int refuse_unknown(const struct own_check *check, struct str word) {
-        return err_set(check->err, EINVAL,
-                       "%s runs outside the sandbox, and where '%.*s' in its command leads is known only when it runs. "
-                       "Write the path out, or put the command into a script that the sandbox may not write",
-                       check->what, (int)min_of(word.n, 200), word.p);
-}
-
-/* The word with what is unknown in it as a pattern. */
-static char *unknown_as_pattern(struct str word) {
-        char *text = str_dup(word);
-
-        for (size_t i = 0; text && text[i]; i++)
-                if (text[i] == OWN_UNKNOWN)
-                        text[i] = '*';
-
-        return text;
 }
 
 static int check_known(struct own_check *check, struct str word) {
@@ -328,25 +381,20 @@ static int check_known(struct own_check *check, struct str word) {
 }
 
 static int check_place(struct own_check *check, struct str word) {
-        ptrdiff_t unknown = str_find(word, OWN_UNKNOWN);
-        if (unknown < 0)
+        if (word.p[0] != OWN_UNKNOWN)
                 return check_known(check, word);
-
-        cleanup(free_ptr) char *text = unknown_as_pattern(word);
-        if (!text)
-                return own_no_memory(check);
-        if (unknown > 0)
-                return check_known(check, str_of(text));
-        if (str_find(word, '/') < 0)
+        if (check->only_text || str_find(word, '/') < 0)
                 return 0; /* a value, or a name that cannot be looked up */
 
-        return refuse_unknown(check, str_of(text));
+        return refuse_unknown(check, word);
 }
 
 /* A value without a slash is no program, but may be a directory: -Ctools. */
 static int check_value(struct own_check *check, struct str value) {
         if (value.n == 0)
                 return 0;
+        if (check->goes_next && value.p[0] == OWN_UNKNOWN)
+                return refuse_unknown(check, value);
         if (str_find(value, '/') < 0 && value.p[0] != '~')
                 return check_from_bases(check, value);
 
@@ -370,11 +418,16 @@ static int check_option(struct own_check *check, struct str option) {
 }
 
 int own_check_word(struct own_check *check, struct str word) {
+        bool option = word.n > 1 && word.p[0] == '-', target = check->goes_next;
+
         if (word.n == 0)
                 return 0;
+        if (target && word.p[0] == OWN_UNKNOWN)
+                return refuse_unknown(check, word);
 
+        check->goes_next = is_going(word) || (option && target); /* cd -P x */
         check->goes = check->goes || is_going(word);
-        if (word.n > 1 && word.p[0] == '-')
+        if (option)
                 return check_option(check, word);
 
         return check_place(check, word);
