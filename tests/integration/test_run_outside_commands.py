@@ -53,10 +53,10 @@ FORMS = ["sh -c '{work}/tools/t'", "A={work}/tools/t; $A", "echo $({work}/tools/
          # commands in values, in each other, and texts behind operators
          "A={home.parent}/$(echo {home.name}); $A/{work.name}/tools/t", "A={home.parent}/`echo {home.name}`; $A/{work.name}/tools/t",
          "${{NONE:-{home.parent}/$(echo {home.name})}}/{work.name}/tools/t", "echo $({home.parent}/$(echo {home.name})/{work.name}/tools/t)",
-         "${{HOME:+{work}/tools/t}}", "B=$(true); ${{B:-{work}/tools/t}}", "B=x; ${{B/x/{work}/tools/t}}", "{home}/$(true)/{work.name}/tools/t", "$'{work}/tools/t'",
+         "${{HOME:+{work}/tools/t}}", "B=$(true); ${{B:-{work}/tools/t}}", "B=x; ${{B/x/{work}/tools/t}}", "{home.parent}/$(true)/{home.name}/{work.name}/tools/t", "$'{work}/tools/t'",
          "sh -c '${{1:-{work}/tools/t}}'", "bash -c '${{@:-{work}/tools/t}}'", "{home}/{work.name[0]}\\\n{end}/tools/t",
          # patterns with what cuts elsewhere
-         "{home}/[[:lower:]]{end}/tools/t", "{home}/[{work.name[0]},x]{end}/tools/t", "{home}/$(echo .dot)/tools/t",
+         "{home}/[[:lower:]]{end}/tools/t", "{home}/[{work.name[0]},x]{end}/tools/t", "{home}/bin/$(echo .dot)/tools/t",
          "bash -c '{home}/{{{work.name},\"a b\"}}/tools/t'", "python3 -c 'import os; [os.system(x) for x in [\"{home}/bin/link\", \"\"]]'"]
 
 UNKNOWN = ["$(echo {home})/{work.name}/tools/t", "`echo {home}`/{work.name}/tools/t", "\"$(echo {home})/{work.name}/tools/t\"", "A=$(pwd); $A/tools/t", "$NONE/tools/t",
@@ -84,7 +84,7 @@ def test_a_command_that_leads_into_the_workspace_is_refused(form, kind, place, b
     (home / "bin/step").symlink_to(work / "hop")
     (home / "bin/script").write_text(f"#!{work}/tools/t\n")
     (home / "bin/script").chmod(0o755)
-    (home / ".dot").symlink_to(work)
+    (home / "bin/.dot").symlink_to(work)
     command = form.format(work=work, home=home, end=work.name[1:])
     env = {"PATH": f"{os.environ['PATH']}:{work}/tools", "TMPDIR": str(work / "tools")}
     result = bailey("run", "--policy", policy(home, command, kind), "--", "true", cwd=work, env=env)
