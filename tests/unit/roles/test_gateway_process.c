@@ -248,6 +248,7 @@ static void what_cannot_be_refused_is_left_alone(void **state) {
         make_process(w, "exit");
         cleanup(close_fd) int first = connect_client(w);
         step_until(w, &w->notices[NOTICE_CANNOT_START], 3, 20000);
+        assert_int_equal(recv(first, &byte, 1, MSG_DONTWAIT), 0);
 
         cleanup(close_fd) int late = connect_client(w);
         int free_fd = dup(late);
